@@ -204,7 +204,7 @@ TEST(Convolutions, LimitTheShortestSequence) {
 class Pools : public ::testing::TestWithParam<const char*> {};
 TEST_P(Pools, GoBackToTheTokens) {
   const std::string name = GetParam();
-  const char* const mask = name == "causal" ? "causal" : name == "query" ? "none" : "bidirectional";
+  const char* const mask = name == "causal" ? "causal" : "bidirectional";
   const Case model = {GetParam(), GetParam(), mask, 64, false};
   expect_as_pytorch(convert_fixture("exported_pools"), model);
   const Conversion conversion = convert(convert_fixture("exported_pools"), model);
@@ -233,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"resampler", "resampler", "bidirectional", 0, false},
         Case{"set_transformer", "set_transformer", "bidirectional", 64, false},
         Case{"q_former", "q_former", "bidirectional", 7, false},
-        Case{"pooled_by_queries", "pooled_by_queries", "none", 64, false},
+        Case{"pooled_by_queries", "pooled_by_queries", "bidirectional", 64, false},
         Case{"one_seed", "one_seed", "bidirectional", 64, false},
         Case{"back_to_tokens", "back_to_tokens", "bidirectional", 64, false},
         Case{"bias_keys", "bias_keys", "bidirectional", 64, false},

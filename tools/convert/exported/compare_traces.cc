@@ -313,7 +313,6 @@ class Comparison {
     return all;
   }
   uint32_t sequences() const { return trace_shape_.sizes().sequences; }
-  // Returns the tokens of a sequence, without prefix rows.
   uint32_t tokens(size_t input) const { return static_cast<uint32_t>(of(input).tokens()); }
   std::vector<uint32_t> whole(size_t input) const {
     return std::vector<uint32_t>(sequences(), tokens(input));

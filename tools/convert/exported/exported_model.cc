@@ -424,8 +424,6 @@ class ModelReader {
     return false;
   }
 
-  int64_t prefix(size_t i) const { return trace_shape_.of(i).sizes().prefix; }
-
   // Limits the nodes, since passes compare them in pairs.
   void require_few_nodes(const Graph& graph) const {
     if (graph.order().size() <= kGraphNodesMax) return;
@@ -453,7 +451,7 @@ class ModelReader {
   void choose_positions_of(size_t i) {
     InputLengths& own = claim_.inputs[i];
     const TraceShape& shape = trace_shape_.of(i);
-    own.limit = std::max<int64_t>(0, traced_.positions_max[i] - prefix(i));
+    own.limit = traced_.positions_max[i];
     if (!shape.is_dynamic()) own.limit = tighter(own.limit, tokens_of_tables(i));
     own.limit = tighter(own.limit, own.longest);
     own.positions = own.limit;
@@ -493,8 +491,7 @@ class ModelReader {
           const int64_t left = part.stride > 0 ? elements - 1 - first : first;
           rows = std::min(rows, left / std::abs(part.stride) + 1);
         }
-        const auto missing = std::ranges::count(part.prefix_rows, -1);
-        most = tighter(most, builder.tokens_of_rows(rows + missing - builder.sizes.prefix, axis));
+        most = tighter(most, builder.tokens_of_rows(rows, axis));
       }
     }
     return most;

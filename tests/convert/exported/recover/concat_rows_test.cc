@@ -19,7 +19,7 @@ ConstantRef constant(const Shape& shape, Array::Reals values) {
 // Two sequences of three tokens, and a row of constants for each of them.
 TEST(RowsOfConstants, AreTheSameInEachSequence) {
   const auto program = std::make_shared<const ExportedProgram>();
-  GraphBuilder builder(program, {TraceSizes{.sequences = 2, .tokens = 3}}, {"x"}, true);
+  GraphBuilder builder(program, {TraceSizes{.sequences = 2, .tokens = 3}}, {"x"});
   builder.name = "op";
   const LinearExprRef tokens = features_input(builder, {2, 3, 2});
   const auto same = rows_of_constants(builder, constant({2, 1, 2}, {5, 6, 5, 6}), tokens);

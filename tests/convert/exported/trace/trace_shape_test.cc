@@ -117,14 +117,13 @@ TEST(TraceShape, HasTwoColumnsAsTokensIfTheirNumberIsOpen) {
 }
 
 TEST(TraceShape, ReadsColumnsAsTokensOfAsManySequencesAsRows) {
-  const TraceShape rows = TraceShape(program({features({{7}, {1}, {5}})})).with_rows_apart();
+  const TraceShape rows = TraceShape(program({features({{7}, {1}, {5}})}));
   ASSERT_TRUE(rows.tokens_first());
   const std::optional<TraceShape> columns = rows.with_columns_first();
   ASSERT_TRUE(columns.has_value());
   EXPECT_EQ(columns->tokens(), 5);
   EXPECT_EQ(columns->sizes().sequences, 7u);
   EXPECT_EQ(columns->input_shape(), (Shape{7, 1, 5}));
-  EXPECT_FALSE(columns->keeps_rows_apart());  // until a trace finds other rows
 }
 
 TEST(TraceShape, MayHaveAnotherNumberOfSequencesWhereItIsOpen) {
@@ -136,16 +135,6 @@ TEST(TraceShape, MayHaveAnotherNumberOfSequencesWhereItIsOpen) {
   const auto given = program({ids({{2}, {7}})});
   const TraceShape told(given, {{&given->inputs[0]}, {}, 5});
   EXPECT_EQ(told.other_sequences(), 5);
-}
-
-TEST(TraceShape, CountsRowsOfAPrefixWithTheTokens) {
-  const TraceShape shape = TraceShape(program({ids({{1}, {7}})})).with_prefix(2, true);
-  EXPECT_EQ(shape.tokens(), 7);
-  EXPECT_EQ(shape.rows(), 9);
-  EXPECT_EQ(shape.sizes().tokens, 9u);
-  EXPECT_EQ(shape.sizes().prefix, 2u);
-  EXPECT_TRUE(shape.sizes().puts_last_first);
-  EXPECT_EQ(shape.input_shape(), (Shape{1, 7}));
 }
 
 TEST(TraceShape, FourDimensionsAreImages) {

@@ -17,6 +17,7 @@
 
 #include "convert/exported/recover/pair_columns.h"
 #include "convert/exported/recover/query_terms.h"
+#include "convert/exported/recover/row_layout.h"
 #include "convert/exported/recover/row_view.h"
 #include "convert/exported/recover/scores.h"
 #include "convert/spec/model_tensors.h"
@@ -219,8 +220,7 @@ class AttentionBuilder {
     refuse_op_if(!scores_.has_softmax || scores_.is_logarithm,
                  "scores are multiplied with values without a softmax over the keys; linear "
                  "attention, and weights by relu or sigmoid, are not supported");
-    if (!is_whole(keys_) || !is_whole(queries_) || (!is_cross() && queries_.rows != keys_.rows)) {
-      builder_.has_other_rows = true;
+    if (!is_whole(keys_) || !is_whole(queries_)) {
       throw NotRecognised(why_not_all_tokens(queries_.rows, keys_.rows));
     }
     lead_ = leading(scores_.shape);
@@ -293,7 +293,7 @@ class AttentionBuilder {
   }
 
  private:
-  // The rows of a sequence that are queries or keys: its tokens, and constants before them.
+  // The rows of a sequence that are queries or keys.
   struct Side {
     uint32_t row_axis = 0;
     int64_t rows = 0;
@@ -313,19 +313,13 @@ class AttentionBuilder {
 
   uint32_t row_axis_of(const LinearExprRef& value) const {
     const auto found = value ? builder_.row_axis_of(*value) : std::nullopt;
-    const bool is_of_sequences =
-        !found && builder_.keeps_rows_apart && value && builder_.is_node(value->front());
+    const bool is_of_sequences = !found && value && builder_.is_node(value->front());
     if (!is_of_sequences) return found.value_or(builder_.row_axis());
     return builder_.row_axis_on(graph_.axis(builder_.producer(value->front()).node), 1);
   }
   bool is_cross() const { return queries_.row_axis != keys_.row_axis; }
-  // Counts the rows that come before those of a side.
-  uint32_t first_of(const Side& side) const {
-    return builder_.sizes_of(side.row_axis).tokens - static_cast<uint32_t>(side.rows);
-  }
   bool is_whole(const Side& side) const {
-    const TraceSizes& sizes = builder_.sizes_of(side.row_axis);
-    return side.rows > 0 && side.rows <= sizes.tokens && first_of(side) <= sizes.prefix;
+    return side.rows == int64_t{builder_.sizes_of(side.row_axis).tokens};
   }
 
   // Moves a uniform factor of all elements to the scale.
@@ -340,45 +334,18 @@ class AttentionBuilder {
   // to (sequence, head) in order_.
   Heads heads_of(const LinearExprRef& given, const Side& side) {
     const ScopedAxis on(builder_, side.row_axis);
-    const LinearExprRef value = builder_.materialised(given);
-    const auto dim = static_cast<size_t>(value->shape.back());
-    const auto rows = static_cast<size_t>(side.rows);
-    const size_t block = rows * dim;
-    const uint32_t before = first_of(side);
-    Heads heads;
-    std::vector<std::pair<uint32_t, uint32_t>> order;
-    std::map<uint32_t, uint32_t> heads_of_sequence;
-    for (size_t start = 0, count = value->elements(); start < count; start += block) {
-      refuse_op_if(value->at(start) == kNoElement,
-                   "the heads contain zeros; expected columns of each token");
-      const auto first = producer_row(builder_, *value, start, dim);
-      const int64_t last = value->at(start + block - 1);
-      refuse_op_if<Cause::kInput>(
-          builder_.is_per_sequence(value->at(start)) != builder_.is_per_sequence(last),
-          kPooledAmongTokens);
-      const uint32_t tokens = builder_.sizes.tokens;
-      for (size_t t = 0; t < rows; ++t) {
-        const auto row = producer_row(builder_, *value, start + t * dim, dim);
-        refuse_op_if(
-            !row || row->row != first->row + t || row->row % tokens != before + t ||
-                row->columns != first->columns,
-            "a head mixes elements of several tokens; expected columns of one token in each row");
-        refuse_op_if(builder_.row_axis_of_column(row->columns[0]) != side.row_axis,
-                     "a head mixes elements of several inputs; expected rows of one input");
-      }
-      const uint32_t sequence = first->row / tokens;
-      order.emplace_back(sequence, heads_of_sequence[sequence]++);
-      const std::vector<Column>& columns = first->columns;
-      const uint32_t head = order.back().second;
-      if (head == heads.size()) heads.push_back(columns);
-      refuse_op_if(heads[head] != columns,
-                   "heads differ between sequences; expected the same columns for all");
+    HeadRows found = head_rows(builder_, *builder_.materialised(given));
+    refuse_op_if<Cause::kInput>(found.why == kPooledAmongTokens, kPooledAmongTokens);
+    refuse_op_if(!found.why.empty(), "{}", found.why);
+    for (const std::vector<Column>& columns : found.columns) {
+      refuse_op_if(builder_.row_axis_of_column(columns[0]) != side.row_axis,
+                   "a head mixes elements of several inputs; expected rows of one input");
     }
-    if (order_.empty()) order_ = order;
-    refuse_op_if(order != order_,
+    if (order_.empty()) order_ = found.heads.order;
+    refuse_op_if(found.heads.order != order_,
                  "queries, keys and values belong to different sequences; expected the same "
                  "leading dimensions");
-    return heads;
+    return std::move(found.columns);
   }
 
   // Counts the constant rows of keys after all tokens, as add_bias_kv appends them.
@@ -544,12 +511,6 @@ class AttentionBuilder {
                    const std::vector<double>& factors) const {
     const ScopedAxis on(builder_, side.row_axis);
     ValueId layer = builder_.gather(columns);
-    // Constant rows before those that attend are dropped.
-    const uint32_t constants = builder_.sizes.prefix - first_of(side);
-    refuse_op_if(
-        builder_.constants_of(layer) < constants,
-        "a head mixes elements of several tokens; expected columns of one token in each row");
-    layer = builder_.without_first(layer, builder_.constants_of(layer) - constants);
     if (is_plain_) return layer;
     const auto* slice = graph_.as<SliceNode>(layer);
     const ValueId whole = slice != nullptr ? graph_.node(layer).inputs[0] : layer;
@@ -573,7 +534,7 @@ class AttentionBuilder {
     std::vector<int64_t> element_ids;
     for (const auto& [sequence, head] : order_) {
       for (uint32_t t = 0; t < queries_.rows; ++t) {
-        const uint64_t row = uint64_t{sequence} * builder_.sizes.tokens + first_of(queries_) + t;
+        const uint64_t row = uint64_t{sequence} * builder_.sizes.tokens + t;
         for (uint32_t d = 0; d < value_dim; ++d) {
           element_ids.push_back(element_id(producer, row * width + head * uint64_t{value_dim} + d));
         }
@@ -625,7 +586,7 @@ class AttentionBuilder {
 }  // namespace
 
 LinearExprRef attend(GraphBuilder& builder, const Scores& given, const LinearExprRef& values) {
-  Scores scores = given;
+  Scores scores = with_zero_key(builder, given, values);
   if (builder.fixes_rows) {
     if (scores.query) scores.query = with_own_rows(builder, scores.query);
     if (scores.query_terms && builder.reads_images()) {
@@ -633,13 +594,8 @@ LinearExprRef attend(GraphBuilder& builder, const Scores& given, const LinearExp
     }
     if (const auto made = attend_in_windows(builder, scores, values)) return *made;
   }
-  const int64_t tokens = builder.sizes.tokens;
-  const bool are_all =
-      scores.shape.back() == tokens && scores.shape[scores.shape.size() - 2] == tokens;
   std::optional<WholeAttention> whole;
-  if (scores.has_softmax && (!are_all || builder.keeps_rows_apart)) {
-    whole = without_windows(builder, scores, values);
-  }
+  if (scores.has_softmax) whole = without_windows(builder, scores, values);
   LinearExprRef result =
       whole ? moved(whole->back, AttentionBuilder(builder, whole->scores).build(whole->values))
             : AttentionBuilder(builder, scores).build(values);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds the nodes of inputs and of ops: prefix rows, embeddings, norms, activations, pooling and
-// position tables.
+// Adds the nodes of inputs and of ops: embeddings, norms, activations, pooling and position tables.
 //
-//   torch.cat([cls.expand(b, 1, -1), x], 1)  ->  join(constants [1, columns], x)
-//   F.layer_norm(x, ..)                      ->  norm(x)
-//   x.mean(1)                                ->  select mean(x), one row per sequence
+//   F.embedding(ids, table)  ->  embedding(ids) with a token table
+//   F.layer_norm(x, ..)      ->  norm(x)
+//   x.mean(1)                ->  select mean(x), one row per sequence
 
 #include <fmt/format.h>
 
@@ -20,18 +19,14 @@
 namespace arenite::convert {
 
 LinearExprRef ids_input(GraphBuilder& builder, Producer::Kind kind, Shape shape) {
-  const uint32_t rows = builder.sizes.sequences * (builder.sizes.tokens - builder.sizes.prefix);
+  const uint32_t rows = builder.sizes.rows();
   return whole_producer(builder.add_producer({kind, 0, rows, 1, {}, 0}), std::move(shape));
 }
 
 LinearExprRef features_input(GraphBuilder& builder, Shape shape) {
   const auto width = static_cast<uint32_t>(shape.back());
-  RowView rows{
-      builder.graph.add_features(width, builder.row_axis()), width, {}, builder.sizes.rows()};
-  for (uint32_t row = 0; row < rows.count; ++row) {
-    if (!builder.sizes.is_of_prefix(row)) rows.rows.push_back(row);
-  }
-  return on_rows(builder, rows, shape, rows.node, width);
+  const ValueId node = builder.graph.add_features(width, builder.row_axis());
+  return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), std::move(shape));
 }
 
 LinearExprRef row_of_sequence(GraphBuilder& builder, const LinearExprRef& value, Shape shape) {
@@ -39,193 +34,6 @@ LinearExprRef row_of_sequence(GraphBuilder& builder, const LinearExprRef& value,
   const std::string& name = builder.graph.node(node).name;
   const ValueId one = builder.graph.add_select(name + ".row", SelectKind::kFirst, node);
   return whole_producer(builder.producer_of_node(one, builder.sizes.sequences), std::move(shape));
-}
-
-// ---- constant rows that a program prepends to each sequence, by whatever op ----
-
-namespace {
-
-// A row before the tokens: constants, a per-sequence row, or a row that the node has already.
-struct PrefixRow {
-  std::vector<double> constants{};  // [width]; or empty
-  bool is_padding = false;          // zeros of F.pad, not of a weight
-  std::vector<Column> pooled{};     // columns of a per-sequence row; or empty
-  uint32_t node_row = 0;            // within the sequence
-
-  bool is_new() const { return !constants.empty() || !pooled.empty(); }
-
-  friend bool operator==(const PrefixRow&, const PrefixRow&) = default;
-};
-
-// The rows of a value before each sequence's tokens, equal in all sequences.
-struct Prefix {
-  std::vector<PrefixRow> rows;
-  std::vector<Column> columns;  // of rows read from the node
-  std::string name;             // of the constants
-};
-
-class PrefixReader {
- public:
-  PrefixReader(const GraphBuilder& builder, const LinearExpr& value)
-      : builder_(builder), value_(value), width_(static_cast<size_t>(value.shape.back())) {}
-
-  // Returns nullopt for any other value.
-  std::optional<Prefix> read() {
-    const TraceSizes& sizes = builder_.sizes;
-    const size_t rows = value_.elements() / width_;
-    const size_t tokens = sizes.tokens - sizes.prefix;
-    const size_t each = rows / sizes.sequences;
-    if (rows % sizes.sequences != 0 || each <= tokens) return std::nullopt;
-    const size_t before = each - tokens;
-    for (size_t row = 0; row < rows; ++row) {
-      const size_t place = row % each;
-      auto found = read_row(row * width_, row / each);
-      if (!found) return std::nullopt;
-      if (place >= before) {
-        const bool is_token = !found->is_new() && found->node_row == sizes.prefix + place - before;
-        if (!is_token) return std::nullopt;
-      } else if (row < each) {
-        prefix_.rows.push_back(std::move(*found));
-      } else if (prefix_.rows[place] != *found) {
-        return std::nullopt;
-      }
-    }
-    if (read_) prefix_.name = name_of(*builder_.program, *read_);
-    return prefix_;
-  }
-
- private:
-  std::optional<PrefixRow> read_row(size_t begin, size_t sequence) {
-    const size_t first = sequence * builder_.sizes.tokens;
-    PrefixRow row;
-    if (const auto found = producer_row(builder_, value_, begin, width_)) {
-      const auto is_per_sequence = [&](const Column& column) {
-        return builder_.is_per_sequence(builder_.producer_at(column.first));
-      };
-      if (std::ranges::all_of(found->columns, is_per_sequence)) {
-        if (found->row != sequence) return {};
-        row.pooled = found->columns;
-        return row;
-      }
-      const Producer& from = builder_.producer(value_.at(begin));
-      if (from.kind != Producer::Kind::kNode || from.rows != builder_.sizes.rows()) return {};
-      if (prefix_.columns.empty()) prefix_.columns = found->columns;
-      row.node_row = found->row - static_cast<uint32_t>(first);
-      const bool fits = found->row >= first && row.node_row < builder_.sizes.tokens;
-      if (!fits || found->columns != prefix_.columns) return {};
-      return row;
-    }
-    row.is_padding = true;
-    for (size_t i = begin; i < begin + width_; ++i) {
-      const int64_t number = value_.at(i);
-      const bool is_zero = number == kNoElement;
-      if (!is_zero && builder_.producer(number).kind != Producer::Kind::kTable) return {};
-      row.constants.push_back(is_zero ? 0.0 : constant(number));
-      const bool is_stored = !is_zero && builder_.producer(number).table->stored != nullptr;
-      row.is_padding = row.is_padding && !is_stored && row.constants.back() == 0.0;
-    }
-    return row;
-  }
-
-  double constant(int64_t number) {
-    const ConstantRef& table = builder_.producer(number).table;
-    if (table != read_) values_ = (read_ = table)->array().to_reals();
-    return values_.at(static_cast<size_t>(index_of(number)));
-  }
-
-  const GraphBuilder& builder_;
-  const LinearExpr& value_;
-  const size_t width_;
-  Prefix prefix_;
-  ConstantRef read_;  // the most recent one
-  Array::Reals values_;
-};
-
-}  // namespace
-
-namespace {
-
-// Prepends the rows of a prefix to `node`. Rows that it has already, from place `first` on, are
-// whole parts of a concatenation.
-ValueId with_constants(GraphBuilder& builder, const Prefix& prefix, uint32_t first, ValueId node) {
-  const auto is_new = [&](size_t i) { return prefix.rows[i].is_new(); };
-  const auto is_constant = [&](size_t i) { return !prefix.rows[i].constants.empty(); };
-  const uint32_t begin = builder.first_place(node);
-  const uint32_t end = begin + builder.constants_of(node);
-  // The last rows that the node has already stay as they are.
-  size_t count = prefix.rows.size();
-  while (count > 0 && !is_new(count - 1)) --count;
-  const auto kept = static_cast<uint32_t>(prefix.rows.size() - count);
-  const bool is_at_end = kept == 0 || first + prefix.rows.size() == end;
-  refuse_op_if(kept > end - begin || !is_at_end,
-               "cannot insert constant rows within the prefix; concatenate them before it");
-  ValueId result = builder.without_first(node, end - begin - kept);
-  while (count > 0) {
-    const size_t last = count;
-    const bool are_constants = is_constant(count - 1);
-    const std::vector<Column>& pooled = prefix.rows[count - 1].pooled;
-    --count;
-    while (pooled.empty() && count > 0 && prefix.rows[count - 1].pooled.empty() &&
-           is_constant(count - 1) == are_constants) {
-      --count;
-    }
-    ValueId rows = 0;
-    if (!pooled.empty()) {
-      rows = builder.gather(pooled);
-    } else if (are_constants) {
-      std::vector<double> values;
-      for (size_t i = count; i < last; ++i) {
-        const std::vector<double>& row = prefix.rows[i].constants;
-        values.insert(values.end(), row.begin(), row.end());
-      }
-      WeightRef weight;
-      weight.name = prefix.name.empty() ? builder.name : prefix.name;
-      weight.rows = static_cast<uint32_t>(last - count);
-      weight.columns = builder.graph.width(node);
-      set_exact(weight, [values] { return values; });
-      rows = builder.graph.add_constants(builder.name + ".rows", weight);
-    } else {
-      rows = builder.first_rows(
-          builder.without_first(node, first + static_cast<uint32_t>(count) - begin),
-          static_cast<uint32_t>(last - count));
-    }
-    result = builder.graph.add_join(builder.name, rows, result);
-  }
-  return result;
-}
-
-}  // namespace
-
-LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value) {
-  if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.empty() ||
-      value->elements() == 0) {
-    return value;
-  }
-  const auto prefix = PrefixReader(builder, *value).read();
-  if (!prefix || std::ranges::none_of(prefix->rows, &PrefixRow::is_new)) return value;
-  const TraceSizes& sizes = builder.sizes;
-  // Padding may be cut off again, as in a shift by one token.
-  if (sizes.prefix == 0 && std::ranges::all_of(prefix->rows, &PrefixRow::is_padding)) return value;
-  const auto count = static_cast<uint32_t>(prefix->rows.size());
-  if (count > sizes.prefix) {
-    builder.found = {.row_axis = builder.row_axis(), .prefix = count};
-    throw NotRecognised("constant rows precede the tokens");
-  }
-  // If more rows are prepended later, these are the first or the last.
-  const uint32_t first = sizes.puts_last_first ? sizes.prefix - count : 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    refuse_op_if(!prefix->rows[i].is_new() && prefix->rows[i].node_row != first + i,
-                 "cannot insert constant rows within the prefix; concatenate them before it");
-  }
-  const auto width = static_cast<uint32_t>(value->shape.back());
-  const ValueId node = with_constants(builder, *prefix, first, builder.gather(prefix->columns));
-  RowView made{node, width, {}, sizes.rows()};
-  for (uint32_t row = 0; row < sizes.rows(); ++row) {
-    const uint32_t place = row % sizes.tokens;
-    const bool is_missing = place < sizes.prefix && (place < first || place >= first + count);
-    if (!is_missing) made.rows.push_back(row);
-  }
-  return on_rows(builder, made, value->shape, node, width);
 }
 
 namespace {
@@ -303,14 +111,12 @@ LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const L
     const bool is_id = kind == Producer::Kind::kTokens || are_types;
     refuse_op_if(!ids->is_plain() || builder.producer(ids->at(i)).kind != kind || !is_id,
                  "the lookup indices are not the token ids; expected the ids unchanged");
-    const auto token = static_cast<uint32_t>(index_of(ids->at(i)));
-    const uint32_t sequence = token / (sizes.tokens - sizes.prefix);
-    rows.push_back(token + (sequence + 1) * sizes.prefix);
+    rows.push_back(static_cast<uint32_t>(index_of(ids->at(i))));
   }
   WeightRef weight = weight_of(builder.program, table, false);
   GraphInput& input = builder.graph.inputs[builder.row_axis()];
   uint32_t& rows_max = are_types ? input.token_types : input.vocab_size;
-  if (count < sizes.rows() && !are_types && sizes.prefix == 0) {
+  if (count < sizes.rows() && !are_types) {
     weight = with_rows_of_all(builder, std::move(weight));
     input.ids_of_places.resize(sizes.tokens, UINT32_MAX);
     for (const uint32_t row : rows) {
@@ -440,25 +246,22 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
       return *means;
     }
   }
-  // The rows are all rows, or all but the first ones of a prefix.
   const uint32_t tokens = static_cast<uint32_t>(whole->shape[axis]);
-  const uint32_t first_row = tokens < sizes.tokens ? sizes.tokens - tokens : 0;
-  if (first_row == 0) whole = on_one_producer(builder, whole);
+  if (tokens >= sizes.tokens) whole = on_one_producer(builder, whole);
   std::vector<size_t> order(whole->shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
   order.erase(order.begin() + static_cast<ptrdiff_t>(axis));
   order.push_back(axis);
   const LinearExprRef value = permuted(whole, order);
-  if (first_row > sizes.prefix && kind == SelectKind::kMean) {
+  if (tokens < sizes.tokens && kind == SelectKind::kMean) {
     if (const auto mean = mean_of_some(builder, value)) return *mean;
   }
   const uint32_t from = producer_of(value->at(0));
   const uint32_t width = builder.producer_at(from).width;
-  refuse_op_if(first_row > sizes.prefix || tokens > sizes.tokens ||
-                   builder.producer_at(from).rows != sizes.rows(),
+  refuse_op_if(tokens != sizes.tokens || builder.producer_at(from).rows != sizes.rows(),
                "cannot pool some of the tokens, or some of their columns; output all tokens, and "
                "pool in your program");
-  const uint32_t to = builder.selected(from, kind, first_row);
+  const uint32_t to = builder.selected(from, kind);
   // The order of tokens matters only for the first and the last one.
   const bool is_of_set = kind == SelectKind::kMean || kind == SelectKind::kMax;
   std::vector<bool> is_seen(tokens);
@@ -472,8 +275,8 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
       made.push_back(place);
       is_seen.assign(tokens, false);
     }
-    const uint32_t token = row % sizes.tokens - first_row;  // wraps around before the first row
-    const bool fits = token < tokens && !is_seen[token] && (is_of_set || token == i % tokens);
+    const uint32_t token = row % sizes.tokens;
+    const bool fits = !is_seen[token] && (is_of_set || token == i % tokens);
     refuse_op_if(!fits || made.back() != place || producer_of(number) != from, kMixesTokens);
     is_seen[token] = true;
   }
@@ -511,24 +314,16 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
     WeightRef& weight = *builder.graph.as<EmbeddingNode>(table.node)->positions;
     const uint32_t columns = weight.columns;
     const uint32_t axis = builder.graph.axis(table.node);
-    const uint32_t tokens = builder.traced_rows(axis) + builder.sizes.prefix;
-    const uint32_t rows_max =
-        (is_of_input ? builder.rows_of_tokens(positions[table.row_axis], axis)
-                     : builder.graph.all_rows(tokens_of_all)[axis] - builder.sizes.prefix) +
-        builder.sizes.prefix;
+    const uint32_t tokens = builder.traced_rows(axis);
+    const uint32_t rows_max = is_of_input ? builder.rows_of_tokens(positions[table.row_axis], axis)
+                                          : builder.graph.all_rows(tokens_of_all)[axis];
     refuse_op_if(uint64_t{rows_max} * columns > ElementLimit::current(),
                  "the table of {} positions of {} columns is too large; pass --context N, the "
                  "positions that you need",
                  rows_max, columns);
-    // Only the places of the prefix that the node has are kept.
-    const uint32_t first = builder.first_place(table.node);
-    const uint32_t end = first + builder.constants_of(table.node);
-    std::vector<size_t> places;
-    for (size_t p = first; p < end; ++p) places.push_back(p);
-    for (size_t p = builder.sizes.prefix; p < rows_max; ++p) places.push_back(p);
-    weight.rows = static_cast<uint32_t>(places.size());
-    set_exact(weight, [table, columns, rows_max, tokens, places, constant_at] {
-      std::vector<double> rows(places.size() * columns, 0.0);
+    weight.rows = rows_max;
+    set_exact(weight, [table, columns, rows_max, tokens, constant_at] {
+      std::vector<double> rows(size_t{rows_max} * columns, 0.0);
       for (const TablePart& part : table.parts) {
         const bool is_as_traced =
             part.stride == 0 || rows_max == tokens || part.constant->value() == kNoValue;
@@ -536,18 +331,13 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
         const Array::Reals values =
             (is_as_traced ? part.constant->array() : constant_at(part.constant->value()))
                 .to_reals();
-        const size_t prefix = part.prefix_rows.size();
-        const auto missing = std::ranges::count(part.prefix_rows, -1);
-        for (size_t to = 0; to < places.size(); ++to) {
-          const size_t p = places[to];
-          const int64_t row = p < prefix ? part.prefix_rows[p] : static_cast<int64_t>(p) - missing;
-          if (row < 0) continue;
-          for (size_t c = 0; c < columns; ++c) {
-            const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
-            refuse_op_if(index >= values.size(),
-                         "a position table is too short; expected a row for each position");
-            rows[to * columns + c] += part.factors[c] * values[index];
-          }
+        for (size_t i = 0; i < rows.size(); ++i) {
+          const size_t c = i % columns;
+          const auto row = static_cast<int64_t>(i / columns);
+          const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
+          refuse_op_if(index >= values.size(),
+                       "a position table is too short; expected a row for each position");
+          rows[i] += part.factors[c] * values[index];
         }
       }
       return rows;

@@ -13,28 +13,11 @@
 #include "convert/exported/recover/concat_rows.h"
 #include "convert/exported/recover/graph_builder.h"
 #include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_layout.h"
 #include "convert/exported/recover/row_view.h"
 
 namespace arenite::convert {
 namespace {
-
-// Maps each leading index of a value [.., rows, columns] to (sequence, head).
-struct HeadsOfRows {
-  std::vector<std::pair<uint32_t, uint32_t>> order{};
-  uint32_t count = 0;  // heads per sequence
-  std::map<uint32_t, uint32_t> of_sequences{};
-
-  // Adds a leading index whose rows are of this sequence, and returns its head.
-  uint32_t add(uint32_t sequence) {
-    const uint32_t head = of_sequences[sequence]++;
-    order.emplace_back(sequence, head);
-    count = std::max(count, head + 1);
-    return head;
-  }
-  bool are_complete(uint32_t sequences) const { return order.size() == size_t{count} * sequences; }
-
-  friend bool operator==(const HeadsOfRows&, const HeadsOfRows&) = default;
-};
 
 // The rows along the last dimension but one, as all rows of a node.
 struct RowsOfNode {
@@ -45,7 +28,7 @@ struct RowsOfNode {
 
 // Returns the rows of a node as a value [.., rows, columns].
 LinearExprRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
-                               const HeadsOfRows& heads, const Shape& shape) {
+                               const HeadOrder& heads, const Shape& shape) {
   const ScopedAxis on(builder, rows.row_axis);
   const auto width = static_cast<uint64_t>(shape.back());
   const uint32_t sequences = builder.sizes.sequences;
@@ -66,7 +49,7 @@ LinearExprRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
 // Returns constants [.., rows, columns] as rows of a node with all heads side by side; nullopt if
 // sequences differ.
 std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Reals& values,
-                                        const Shape& shape, const HeadsOfRows& heads,
+                                        const Shape& shape, const HeadOrder& heads,
                                         const std::string& name) {
   const auto width = static_cast<size_t>(shape.back());
   const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
@@ -108,57 +91,27 @@ std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
   return numbers;
 }
 
-// Reads rows [.., rows, columns] as all rows of a row axis, or as one row per sequence.
-class RowsOnAxis {
- public:
-  RowsOnAxis(GraphBuilder& builder, const LinearExpr& value)
-      : builder_(builder),
-        value_(value),
-        width_(static_cast<size_t>(value.shape.back())),
-        rows_(static_cast<size_t>(value.shape[value.shape.size() - 2])) {}
-
-  // Fills in `heads`. Returns nullopt for any other rows.
-  std::optional<RowsOfNode> read(HeadsOfRows& heads) {
-    std::vector<std::vector<Column>> columns;
-    bool are_pooled = false;
-    for (size_t start = 0; start < value_.elements(); start += rows_ * width_) {
-      const auto first = producer_row(builder_, value_, start, width_);
-      if (!first) return std::nullopt;
-      are_pooled = std::ranges::all_of(first->columns, [&](const Column& column) {
-        return builder_.is_per_sequence(builder_.producer_at(column.first));
-      });
-      const uint32_t places = are_pooled ? 1 : builder_.sizes.tokens;
-      if (rows_ != places || first->row % places != 0) return std::nullopt;
-      for (size_t t = 1; t < rows_; ++t) {
-        const auto row = producer_row(builder_, value_, start + t * width_, width_);
-        if (!row || row->row != first->row + t || row->columns != first->columns) {
-          return std::nullopt;
-        }
-      }
-      const uint32_t head = heads.add(first->row / places);
-      if (head == columns.size()) columns.push_back(first->columns);
-      if (columns[head] != first->columns) return std::nullopt;
-    }
-    if (!heads.are_complete(builder_.sizes.sequences)) return std::nullopt;
-    std::vector<Column> all;
-    for (const auto& own : columns) all.insert(all.end(), own.begin(), own.end());
-    const ValueId node = builder_.gather(all);
-    const auto rows = static_cast<uint32_t>(rows_);
-    const uint32_t row_axis =
-        are_pooled ? builder_.row_axis_on(builder_.graph.axis(node), 1) : builder_.row_axis();
-    return RowsOfNode{node, row_axis, rows};
+// Reads rows [.., rows, columns] as all rows of a row axis, or as one row per sequence, and fills
+// in `heads`. Returns nullopt for any other rows.
+std::optional<RowsOfNode> rows_on_axis(GraphBuilder& builder, const LinearExpr& value,
+                                       HeadOrder& heads) {
+  const HeadRows found = head_rows(builder, value);
+  if (!found.why.empty() || !found.heads.are_complete(builder.sizes.sequences)) {
+    return std::nullopt;
   }
-
- private:
-  GraphBuilder& builder_;
-  const LinearExpr& value_;
-  const size_t width_, rows_;
-};
+  heads = found.heads;
+  std::vector<Column> all;
+  for (const auto& own : found.columns) all.insert(all.end(), own.begin(), own.end());
+  const ValueId node = builder.gather(all);
+  const uint32_t row_axis =
+      found.are_pooled ? builder.row_axis_on(builder.graph.axis(node), 1) : builder.row_axis();
+  return RowsOfNode{node, row_axis, static_cast<uint32_t>(value.shape[value.shape.size() - 2])};
+}
 
 // Maps each leading index to (sequence, head).
-std::optional<HeadsOfRows> heads_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
+std::optional<HeadOrder> heads_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto block = static_cast<size_t>(value.shape.back() * value.shape[value.shape.size() - 2]);
-  HeadsOfRows heads;
+  HeadOrder heads;
   for (size_t start = 0; start < value.elements(); start += block) {
     for (const Term& term : value.terms) {
       const int64_t number = term.places.at(start);
@@ -190,10 +143,10 @@ class JoinedRows {
 
   std::optional<LinearExprRef> join() {
     std::vector<std::optional<RowsOfNode>> parts(values_.size());
-    std::optional<HeadsOfRows> heads;
+    std::optional<HeadOrder> heads;
     for (size_t i = 0; i < values_.size(); ++i) {
       if (!is_of_model(values_[i])) continue;
-      HeadsOfRows own;
+      HeadOrder own;
       parts[i] = read(values_[i], own);
       if (!parts[i] || heads.value_or(own) != own) return std::nullopt;
       heads = own;
@@ -205,6 +158,10 @@ class JoinedRows {
       if (!parts[i]) {
         const auto numbers = numbers_of_constants(builder_, *values_[i], name);
         if (!numbers) return std::nullopt;
+        // Zeros beside heads are a key that attention sees as a sink.
+        const bool are_zeros =
+            std::ranges::all_of(*numbers, [](double number) { return number == 0.0; });
+        if (are_zeros && heads->count > 1) return std::nullopt;
         parts[i] = constant_rows(builder_, *numbers, values_[i]->shape, *heads, name);
       }
       if (!parts[i]) return std::nullopt;
@@ -229,11 +186,11 @@ class JoinedRows {
     });
   }
 
-  std::optional<RowsOfNode> read(const LinearExprRef& given, HeadsOfRows& heads) {
+  std::optional<RowsOfNode> read(const LinearExprRef& given, HeadOrder& heads) {
     const ScopedAxis on_given(builder_, *given);
     const LinearExprRef value = as_windows(builder_, builder_.materialised(given));
     const ScopedAxis on(builder_, *value);
-    return RowsOnAxis(builder_, *value).read(heads);
+    return rows_on_axis(builder_, *value, heads);
   }
 
   GraphBuilder& builder_;
@@ -247,19 +204,16 @@ std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
                                          const std::vector<LinearExprRef>& values, size_t dim) {
   if (values[0]->shape.size() < 2 || values.size() < 2) return std::nullopt;
   std::vector<uint32_t> row_axes;
-  bool has_rows = true;  // each value is on a row axis without a prefix
   for (const LinearExprRef& value : values) {
     if (value->elements() == 0 || value->shape.size() != values[0]->shape.size()) return {};
-    const auto row_axis = builder.row_axis_of(*value);
-    has_rows = has_rows && row_axis && builder.sizes_of(*row_axis).prefix == 0;
-    if (row_axis) row_axes.push_back(*row_axis);
+    if (const auto row_axis = builder.row_axis_of(*value)) row_axes.push_back(*row_axis);
   }
   const bool are_one =
       !row_axes.empty() && std::ranges::count(row_axes, row_axes[0]) == std::ssize(values);
   // Values of one row axis are concatenated column by column elsewhere.
   const bool are_columns =
       are_one && (dim + 1 == values[0]->shape.size() || !builder.reads_images());
-  if (are_columns || (!has_rows && !builder.keeps_rows_apart)) return std::nullopt;
+  if (are_columns) return std::nullopt;
   // Columns that precede the tokens are transposed.
   if (dim + 1 < values[0]->shape.size()) return JoinedRows(builder, values, dim).join();
   std::vector<LinearExprRef> as_rows;
@@ -294,19 +248,16 @@ struct Run {
 };
 
 std::optional<Run> run_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
-  const auto width = static_cast<size_t>(value.shape.back());
-  const size_t rows = value.elements() / width, each = rows / builder.sizes.sequences;
-  Run run;
-  for (size_t row = 0; row < rows; ++row) {
-    auto found = producer_row(builder, value, row * width, width);
-    if (!found) return std::nullopt;
-    if (row == 0) run = {found->columns, found->row, static_cast<uint32_t>(each)};
-    if (found->row != row / each * builder.sizes.tokens + run.begin + row % each ||
-        found->columns != run.columns) {
+  const auto layout = row_layout(builder, value);
+  const uint32_t sequences = builder.sizes.sequences;
+  if (!layout || layout->kinds.size() != 1 || layout->rows() % sequences != 0) return {};
+  const size_t each = layout->rows() / sequences;
+  for (size_t row = 0; row < layout->rows(); ++row) {
+    if (layout->row[row] != row / each * builder.sizes.tokens + layout->row[0] + row % each) {
       return std::nullopt;
     }
   }
-  return run;
+  return Run{layout->kinds[0], layout->row[0], static_cast<uint32_t>(each)};
 }
 
 }  // namespace
@@ -331,8 +282,17 @@ LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value) 
     row_axis = are_first.back() ? first : second;
   }
   if (are_first.empty()) return value;
+  // A single row is the first or the last one of a part, and a per-sequence row.
+  const bool ends_first = are_first.back();
+  while (run->count == 1 && !are_first.empty() && are_first.back() == ends_first) {
+    are_first.pop_back();
+  }
   ValueId node = builder.gather(run->columns);
   for (const bool is_first : are_first) node = builder.graph.add_part(builder.name, is_first, node);
+  if (run->count == 1) {
+    node = builder.graph.add_select(builder.name,
+                                    ends_first ? SelectKind::kFirst : SelectKind::kLast, node);
+  }
   const ScopedAxis on(builder, row_axis);
   return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), value->shape);
 }
@@ -349,20 +309,21 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
   const size_t all = builder.sizes.rows(), rows = value.elements() / width;
   if (rows % all != 0 || rows / all < 2 || rows / all > kKindsMax) return {};
   const size_t count = rows / all;
-  // Interleaved rows share a dimension with the tokens; heads have a dimension of their own.
+  // Interleaved rows share a dimension with the tokens; heads have a dimension of their own, or
+  // share that of sequences.
   const auto in_turn = static_cast<int64_t>(count * builder.sizes.tokens);
-  if (std::count(value.shape.begin(), value.shape.end() - 1, in_turn) == 0) return {};
+  const ptrdiff_t sequences = value.shape.size() < 3 ? 0 : 1;  // dimensions
+  if (std::count(value.shape.begin() + sequences, value.shape.end() - 1, in_turn) == 0) return {};
+  const auto layout = row_layout(builder, value);
+  if (!layout) return {};
   std::vector<std::vector<Column>> kinds;
   std::set<uint32_t> sources;
   for (size_t row = 0; row < rows; ++row) {
-    auto found = producer_row(builder, value, row * width, width);
-    if (!found || found->row != row / count) return {};
-    if (row < count) {
-      sources.insert(found->columns[0].first);
-      kinds.push_back(std::move(found->columns));
-    } else if (kinds[row % count] != found->columns) {
-      return {};
-    }
+    const uint32_t kind = layout->kind[row];
+    if (layout->row[row] != row / count || kind != layout->kind[row % count]) return {};
+    if (row >= count) continue;
+    kinds.push_back(layout->kinds[kind]);
+    sources.insert(kinds.back()[0].first);
   }
   // Kinds of one producer must not be heads.
   const bool are_rows = value.shape.size() == 3 && value.shape[1] == in_turn &&

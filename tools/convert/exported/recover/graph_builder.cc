@@ -32,21 +32,17 @@ constexpr uint32_t kShiftMax = 64;  // tokens that rows are shifted by
 constexpr size_t kKeptSumsMax = 64;                // cached materialised values
 constexpr size_t kKeptElements = size_t{1} << 25;  // of all cached values
 
-constexpr const char* kTakesPartOfConstants =
-    "cannot take some of the constant rows that were prepended together; take all of them";
-
 }  // namespace
 
 GraphBuilder::GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
                            const std::vector<TraceSizes>& of_inputs,
-                           const std::vector<std::string>& names, bool keeps_apart)
-    : program(std::move(of_program)), keeps_rows_apart(keeps_apart), sizes(of_inputs[0]) {
+                           const std::vector<std::string>& names)
+    : program(std::move(of_program)), sizes(of_inputs[0]) {
   graph.inputs[0].name = names[0];
   for (uint32_t i = 0; i < of_inputs.size(); ++i) {
     if (i != 0) graph.add_input(names[i]);
     const TraceSizes& of_input = of_inputs[i];
-    row_axes_.push_back(
-        {of_input, of_input.tokens - of_input.prefix, graph.inputs[i].axis, i, 0, {}});
+    row_axes_.push_back({of_input, of_input.tokens, graph.inputs[i].axis, i, 0, {}});
   }
 }
 
@@ -62,7 +58,6 @@ int64_t GraphBuilder::positions_max(uint32_t row_axis) const {
 }
 
 std::optional<uint32_t> GraphBuilder::row_axis_of(const LinearExpr& value) const {
-  if (row_axes_.size() == 1 && !keeps_rows_apart) return 0;
   for (const Term& term : value.terms) {
     for (size_t i = 0, count = value.elements(); i < count; ++i) {
       const int64_t number = term.places.at(i);
@@ -107,13 +102,13 @@ uint32_t GraphBuilder::row_axis_on(uint32_t axis, uint32_t rows) {
     if (row_axes_[i].axis == axis) return i;
   }
   const auto number = static_cast<uint32_t>(row_axes_.size());
-  row_axes_.push_back({{sizes.sequences, rows, 0, false}, rows, axis, number, 0, {}});
+  row_axes_.push_back({{sizes.sequences, rows}, rows, axis, number, 0, {}});
   return number;
 }
 
 uint32_t GraphBuilder::add_producer(Producer producer) {
   producer.row_axis = row_axis_;
-  if (keeps_rows_apart && producer.kind == Producer::Kind::kNode) {
+  if (producer.kind == Producer::Kind::kNode) {
     const bool is_one = graph.is_on(AxisKind::kOne, producer.node);
     producer.row_axis = row_axis_on(graph.axis(producer.node), is_one ? 1 : sizes.tokens);
   }
@@ -224,7 +219,6 @@ ValueId GraphBuilder::gathered(const std::vector<Column>& columns) {
                         ? from.node
                         : graph.add_slice(name + ".slice", from.node, first.second, width));
   }
-  align(parts);
   const auto like =
       std::ranges::find_if(parts, [&](ValueId part) { return !graph.is_on(AxisKind::kOne, part); });
   for (ValueId& part : parts) {
@@ -245,22 +239,14 @@ ValueId GraphBuilder::repeated(ValueId node, ValueId like) {
 
 // The mean, first or last of a single row is the row itself, which may be combined with other rows
 // of its token.
-uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind, uint32_t place) {
+uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind) {
   if (sizes.tokens == 1) return from;
-  const auto [known, is_new] = selected_.try_emplace({from, kind, place}, 0);
+  const auto [known, is_new] = selected_.try_emplace({from, kind}, 0);
   if (is_new) {
-    ValueId node = producers_[from].node;
+    const ValueId node = producers_[from].node;
     refuse_op_if(producers_[from].kind != Producer::Kind::kNode || node >= graph.values(),
                  "cannot pool token ids, pixels or constants; expected rows of a layer");
-    const uint32_t first = first_place(node);
-    uint32_t before = kind == SelectKind::kLast || place < first ? 0 : place - first;
-    before = std::min(before, constants_of(node));
-    if (kind == SelectKind::kFirst) {
-      node = row_after(node, before);
-    } else {
-      node = graph.add_select(name, kind, without_first(node, before));
-    }
-    known->second = producer_of_node(node, sizes.sequences);
+    known->second = producer_of_node(graph.add_select(name, kind, node), sizes.sequences);
   }
   return known->second;
 }
@@ -270,11 +256,11 @@ uint32_t GraphBuilder::shifted(uint32_t from, int64_t by) {
   if (!is_new) return known->second;
   const Producer producer = producers_[from];
   const auto rows = static_cast<uint32_t>(std::abs(by));
-  refuse_op_if(producer.kind != Producer::Kind::kNode || producer.rows != sizes.rows() ||
-                   sizes.prefix != 0 || rows > kShiftMax,
-               "cannot take tokens this far from the first and the last one; at most {} from "
-               "either end are supported, without a prefix of constants",
-               kShiftMax);
+  refuse_op_if(
+      producer.kind != Producer::Kind::kNode || producer.rows != sizes.rows() || rows > kShiftMax,
+      "cannot take tokens this far from the first and the last one; at most {} from "
+      "either end are supported",
+      kShiftMax);
   DepthwiseNode node;
   WindowAxis& window = node.windows.lines;
   window.kernel = 2;
@@ -294,10 +280,10 @@ uint32_t GraphBuilder::shifted(uint32_t from, int64_t by) {
 
 uint32_t GraphBuilder::selected_at(uint32_t from, uint32_t place) {
   const uint32_t after = sizes.tokens - 1 - place;
-  if (place <= sizes.prefix) return selected(from, SelectKind::kFirst, place);
-  if (after == 0) return selected(from, SelectKind::kLast, 0);
-  if (after <= place) return selected(shifted(from, after), SelectKind::kLast, 0);
-  return selected(shifted(from, -int64_t{place}), SelectKind::kFirst, 0);
+  if (place == 0) return selected(from, SelectKind::kFirst);
+  if (after == 0) return selected(from, SelectKind::kLast);
+  if (after <= place) return selected(shifted(from, after), SelectKind::kLast);
+  return selected(shifted(from, -int64_t{place}), SelectKind::kFirst);
 }
 
 namespace {
@@ -320,12 +306,6 @@ uint32_t GraphBuilder::constants_on(uint32_t axis) const {
   return own.kind == AxisKind::kJoined ? constants_on(own.source) + constants_on(own.other) : 0;
 }
 
-uint32_t GraphBuilder::constants_of(ValueId node) const {
-  if (keeps_rows_apart || graph.is_on(AxisKind::kOne, node)) return 0;
-  if (graph.is_on(AxisKind::kConstants, node)) return graph.axes[graph.axis(node)].rows - 1;
-  return constants_on(graph.axis(node));
-}
-
 int64_t GraphBuilder::tokens_of_rows(int64_t rows, uint32_t axis) const {
   if (rows == 0) return 0;
   const Axis& own = graph.axes[without_constants(graph, axis)];
@@ -344,9 +324,8 @@ uint32_t GraphBuilder::rows_of_tokens(uint32_t tokens, uint32_t axis) const {
 void GraphBuilder::limit_positions(int64_t most) {
   const uint32_t axis = row_axes_[row_axis_].axis;
   if (most == 0 || graph.inputs_of(axis) == 0) return;
-  const int64_t prefix = sizes.prefix;
   int64_t& known = row_axes_[row_axes_[row_axis_].of].positions_max;
-  known = tighter(known, tokens_of_rows(most - prefix, axis) + prefix);
+  known = tighter(known, tokens_of_rows(most, axis));
 }
 
 // ---- windows over tokens ----
@@ -360,29 +339,14 @@ LinearExprRef GraphBuilder::of_windows(const TokenWindows& given) {
   refuse_op_if(!is_same && parts_of(row_axis_),
                "cannot change the number of rows by windows over several inputs; expected stride 1 "
                "and padding");
-  refuse_op_if(!is_same && constants_of(windows.input) != 0,
-               "cannot change the number of rows by windows over a prefix of constants; expected "
-               "stride 1 and padding");
-  has_other_rows = has_other_rows || !is_same;
-  const uint32_t tokens = windows.places - windows.first;
-  const uint32_t count = is_same ? tokens : windows.windows.count(tokens);
+  const uint32_t count = is_same ? windows.places : windows.windows.count(windows.places);
   const uint32_t width = graph.width(node);
-  if (keeps_rows_apart) {
-    const uint32_t own = row_axis_on(graph.axis(node), count);
-    if (!is_same) row_axes_[own].of = row_axes_[row_axis_].of;
-    if (!is_same) row_axes_[own].traced_tokens = row_axes_[row_axis_].traced_tokens;
-    const uint32_t producer = producer_of_node(node, sizes.sequences * count);
-    windows_.try_emplace(producer, windows);
-    return whole_producer(producer, {sizes.sequences, count, width});
-  }
-  row_axes_[row_axis_].axis = without_constants(graph, graph.axis(node));
-  sizes.tokens = windows.first + count;
-  RowView rows{node, width, {}, sizes.rows()};
-  for (uint32_t row = 0; row < sizes.rows(); ++row) {
-    if (row % sizes.tokens >= windows.first) rows.rows.push_back(row);
-  }
-  windows_.try_emplace(producer_of_node(node, sizes.rows()), windows);
-  return on_rows(*this, rows, {sizes.sequences, count, width}, node, width);
+  const uint32_t own = row_axis_on(graph.axis(node), count);
+  if (!is_same) row_axes_[own].of = row_axes_[row_axis_].of;
+  if (!is_same) row_axes_[own].traced_tokens = row_axes_[row_axis_].traced_tokens;
+  const uint32_t producer = producer_of_node(node, sizes.sequences * count);
+  windows_.try_emplace(producer, windows);
+  return whole_producer(producer, {sizes.sequences, count, width});
 }
 
 LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
@@ -404,7 +368,7 @@ LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
   }
   if (windows.windows.width != 1) return value;
   WindowAxis& window = windows.windows.lines;
-  const uint32_t before = (begin - windows.first) * window.stride;
+  const uint32_t before = begin * window.stride;
   const uint32_t after = (places - 1 - last) * window.stride;
   if (before + after == 0 || before > window.before || after > window.after) return value;
   window.before -= before;
@@ -415,68 +379,18 @@ LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
   std::vector<int64_t> element_ids = element_ids_of(*value);
   for (int64_t& number : element_ids) {
     const uint32_t row = row_of(number);
-    const uint32_t own = row / places * made_places + row % places - begin + windows.first;
+    const uint32_t own = row / places * made_places + row % places - begin;
     number = element_id(static_cast<uint32_t>(to),
                         uint64_t{own} * producer.width + column_of(number).second);
   }
   return plain(value->shape, std::move(element_ids));
 }
 
-uint32_t GraphBuilder::rows_of_first_part(ValueId node) const {
-  const Axis& axis = graph.axes[graph.axis(node)];
-  return axis.kind == AxisKind::kJoined ? graph.rows(axis.source, 1) : UINT32_MAX;
-}
-
 bool GraphBuilder::is_sum_of_rows(ValueId node, double factor) const {
   const auto* select = graph.as<SelectNode>(node);
   if (select == nullptr || select->kind != SelectKind::kMean) return false;
   const ValueId input = graph.node(node).inputs[0];
-  return factor == graph.rows(graph.axis(input), sizes.tokens - sizes.prefix);
-}
-
-ValueId GraphBuilder::without_first(ValueId node, uint32_t rows) {
-  while (rows != 0) {
-    const uint32_t first = rows_of_first_part(node);
-    refuse_op_if(first > rows, kTakesPartOfConstants);
-    rows -= first;
-    node = part_of(node, false);
-  }
-  return node;
-}
-
-ValueId GraphBuilder::first_rows(ValueId node, uint32_t rows) {
-  const uint32_t first = rows_of_first_part(node);
-  refuse_op_if(first > rows, kTakesPartOfConstants);
-  const ValueId part = part_of(node, true);
-  if (first == rows) return part;
-  return graph.add_join(name, part, first_rows(part_of(node, false), rows - first));
-}
-
-ValueId GraphBuilder::row_after(ValueId node, uint32_t rows) {
-  while (rows != 0 && rows_of_first_part(node) <= rows) {
-    rows -= rows_of_first_part(node);
-    node = part_of(node, false);
-  }
-  if (rows == 0) return graph.add_select(name, SelectKind::kFirst, node);
-  refuse_op_if(rows_of_first_part(node) != rows + 1, kTakesPartOfConstants);
-  return graph.add_select(name, SelectKind::kLast, part_of(node, true));
-}
-
-ValueId GraphBuilder::part_of(ValueId node, bool is_first) {
-  const auto [known, is_new] = parts_.try_emplace({node, is_first}, 0);
-  if (is_new) known->second = graph.add_part(name + ".part", is_first, node);
-  return known->second;
-}
-
-void GraphBuilder::align(std::vector<ValueId>& nodes) {
-  uint32_t fewest = UINT32_MAX;
-  const auto has_tokens = [&](ValueId node) { return !graph.is_on(AxisKind::kOne, node); };
-  for (const ValueId node : nodes) {
-    if (has_tokens(node)) fewest = std::min(fewest, constants_of(node));
-  }
-  for (ValueId& node : nodes) {
-    if (has_tokens(node)) node = without_first(node, constants_of(node) - fewest);
-  }
+  return factor == graph.rows(graph.axis(input), sizes.tokens);
 }
 
 LinearExprRef GraphBuilder::materialised(const LinearExprRef& given) {
@@ -646,8 +560,7 @@ struct TokensInRow {
 std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const LinearExpr& value) {
   const TraceSizes& sizes = builder.sizes;
   const auto width = static_cast<size_t>(value.shape.back());
-  if (!value.is_plain() || value.elements() != width * sizes.sequences || sizes.prefix != 0 ||
-      sizes.tokens == 1) {
+  if (!value.is_plain() || value.elements() != width * sizes.sequences || sizes.tokens == 1) {
     return std::nullopt;
   }
   std::map<uint32_t, std::map<Column, uint32_t>> tokens;  // by places
@@ -730,9 +643,7 @@ bool mixes_tokens(const GraphBuilder& builder, const LinearExpr& value) {
 std::optional<LinearExprRef> linear_of_windows(GraphBuilder& builder, const LinearExprRef& given,
                                                const WeightRef& weight,
                                                const std::vector<double>& bias) {
-  if (!builder.keeps_rows_apart || given->shape.empty() || !mixes_tokens(builder, *given)) {
-    return std::nullopt;
-  }
+  if (given->shape.empty() || !mixes_tokens(builder, *given)) return std::nullopt;
   const LinearExprRef value = builder.materialised(given);
   const ScopedAxis on(builder, *value);
   if (builder.graph_axis_of(builder.row_axis()).is_image()) return std::nullopt;

@@ -29,20 +29,15 @@ namespace arenite::convert {
 // The traced extent: `sequences` of `tokens` rows each.
 struct TraceSizes {
   uint32_t sequences = 1;
-  uint32_t tokens = 0;  // of a sequence, including its prefix
-  uint32_t prefix = 0;  // constant rows that the program prepends to each sequence
-  // Whether prefix rows were prepended in reverse order: the first step gave the last rows.
-  bool puts_last_first = false;
+  uint32_t tokens = 0;  // of a sequence
 
   uint32_t rows() const { return sequences * tokens; }
-  bool is_of_prefix(uint32_t row) const { return row % tokens < prefix; }
 };
 
-// A property of the program found during a trace, which then starts anew.
-struct Discovery {
+// The layout of an image input, found during a trace, which then starts anew.
+struct FoundImage {
   uint32_t row_axis = 0;
-  uint32_t prefix = 0;  // constant rows before each sequence, more than in TraceSizes
-  std::optional<ImageLayout> image{};  // layout of its images
+  ImageLayout layout;
 };
 
 // A matrix [rows, width] whose elements traced values are made of.
@@ -57,10 +52,10 @@ struct Producer {
   uint32_t row_axis = 0;  // on which it was added
 };
 
-// The rows that ops run over: those of one input, or a concatenation of several. Each input has a
-// row axis; with keeps_rows_apart, so have constants, windows and concatenations of any kind.
+// The rows that ops run over. Each input has a row axis, and so have constants, windows and
+// concatenations.
 struct RowAxis {
-  TraceSizes sizes;            // of the current rows, which windows may have reduced
+  TraceSizes sizes;
   uint32_t traced_tokens = 0;  // of the input
   uint32_t axis = 0;           // in Graph::axes
   uint32_t of = 0;             // the row axis that windows slide over, or itself
@@ -72,12 +67,11 @@ struct RowAxis {
 // A column of a producer, over all of its rows.
 using Column = std::pair<uint32_t, uint32_t>;  // producer and column
 
-// A convolution over places first .. places - 1 of each sequence of `input`.
+// A convolution over the `places` rows of each sequence of `input`.
 struct TokenWindows {
   Windows windows;
   ValueId input = 0;
   uint32_t places = 0;
-  uint32_t first = 0;
   std::function<ValueId(const Windows&, ValueId input)> add{};  // adds its nodes
   std::optional<uint32_t> row_axis{};  // of `input`; nullopt: the current one
 };
@@ -88,8 +82,6 @@ struct TablePart {
   std::vector<double> factors;     // [columns]
   std::vector<int64_t> first_row;  // [columns], indices into the constant
   int64_t stride = 0;              // 0: all rows are equal
-  // The row of each place of the prefix, -1: none. Rows of tokens follow.
-  std::vector<int64_t> prefix_rows{};
 };
 struct PositionTable {
   ValueId node = 0;
@@ -105,21 +97,16 @@ class GraphBuilder {
  public:
   // Creates one row axis for each input; `names` are the author's.
   GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
-               const std::vector<TraceSizes>& of_inputs, const std::vector<std::string>& names,
-               bool keeps_apart = false);
+               const std::vector<TraceSizes>& of_inputs, const std::vector<std::string>& names);
 
   const std::shared_ptr<const ExportedProgram> program;
-  // Whether rows of constants, windows and concatenations are row axes of their own. Otherwise
-  // constant rows are a prefix of the tokens, and windows take the place of the tokens.
-  const bool keeps_rows_apart;
-  bool has_other_rows = false;  // rows were met for which keeps_rows_apart matters
   // Whether sequences have exactly as many rows as in the example, so that weights may span pairs
-  // of rows, as a matrix over the token axis does. Implies keeps_rows_apart.
+  // of rows, as a matrix over the token axis does.
   bool fixes_rows = false;
   TraceSizes sizes;  // of the current row axis
   Graph graph;
   std::string name;  // of the nodes added next
-  std::optional<Discovery> found;
+  std::optional<FoundImage> found;
   std::vector<PositionTable> tables;
   std::set<Column> mark_columns;  // of features: 0 or 1 for each token, as types of tokens
   bool columns_first = false;     // the output is [sequences, columns, tokens]
@@ -189,29 +176,17 @@ class GraphBuilder {
   // else the node. A MultiplyNode takes them as its second input.
   ValueId narrow_factor(ValueId wide);
   // Returns the producer with one row per sequence: the mean, maximum, first or last of the rows of
-  // another one from `first_place` on.
-  uint32_t selected(uint32_t producer, SelectKind kind, uint32_t first_place);
+  // another one.
+  uint32_t selected(uint32_t producer, SelectKind kind);
   // Returns the producer whose row t is row t - by of another one, with zeros outside the sequence.
   uint32_t shifted(uint32_t producer, int64_t by);
   // Returns the producer with one row per sequence, that of the token at `place`.
   uint32_t selected_at(uint32_t producer, uint32_t place);
   // Counts the rows on an axis that are neither tokens nor windows.
   uint32_t constants_on(uint32_t axis) const;
-  // Counts the constant rows per sequence in a node; first_place is the place of the first of them.
-  uint32_t constants_of(ValueId node) const;
-  uint32_t first_place(ValueId node) const {
-    return sizes.puts_last_first ? sizes.prefix - constants_of(node) : 0;
-  }
   // Whether factor * node is the sum of the rows that the node averages. A sum is traced as such a
   // multiple, so that dividing by the number of rows is a mean at any length.
   bool is_sum_of_rows(ValueId node, double factor) const;
-  // Drops the first rows of a node, which must be whole parts of a concatenation.
-  ValueId without_first(ValueId node, uint32_t rows);
-  // Keeps only the first rows of a node, which must be whole parts of a concatenation.
-  ValueId first_rows(ValueId node, uint32_t rows);
-  // Drops leading constant rows so that all nodes have as few as the node with the fewest. Nodes
-  // with one row per sequence stay as they are.
-  void align(std::vector<ValueId>& nodes);
   // Limits the current row axis to `most` positions; 0: no limit.
   void limit_positions(int64_t most);
   // Returns the tokens of the longest sequence with this many rows on an axis, without constants.
@@ -220,10 +195,9 @@ class GraphBuilder {
   uint32_t rows_of_tokens(uint32_t tokens, uint32_t axis) const;
   uint32_t traced_rows(uint32_t axis) const {
     const RowAxis& own = row_axes_[row_axis_];
-    return own.parts ? sizes.tokens - sizes.prefix : rows_of_tokens(own.traced_tokens, axis);
+    return own.parts ? sizes.tokens : rows_of_tokens(own.traced_tokens, axis);
   }
-  // Adds a convolution and returns its output [sequences, windows, columns]. Unless rows are kept
-  // apart, later values have as many rows.
+  // Adds a convolution and returns its output [sequences, windows, columns].
   LinearExprRef of_windows(const TokenWindows& windows);
   // Turns a convolution whose first or last windows were cut off, as conv(x)[:, :, :-padding] does,
   // into a convolution with less padding; returns any other value as it is.
@@ -237,13 +211,8 @@ class GraphBuilder {
   }
 
  private:
-  // Returns the first or the last part of a concatenation.
-  ValueId part_of(ValueId node, bool is_first);
-  uint32_t rows_of_first_part(ValueId node) const;  // UINT32_MAX: not a concatenation
   // Broadcasts one row per sequence to each row of `like`.
   ValueId repeated(ValueId node, ValueId like);
-  // Selects the row after the first `rows` of each sequence.
-  ValueId row_after(ValueId node, uint32_t rows);
   // Returns gather(columns) of `columns` that no call has asked for before.
   ValueId gathered(const std::vector<Column>& columns);
   std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
@@ -251,9 +220,8 @@ class GraphBuilder {
   std::vector<Producer> producers_ = std::vector<Producer>(1);  // index 0 is none
   std::map<std::vector<Column>, ValueId> gathered_;
   std::map<ValueId, const std::vector<Column>*> columns_of_gathered_;
-  std::map<std::tuple<uint32_t, SelectKind, uint32_t>, uint32_t> selected_;
+  std::map<std::pair<uint32_t, SelectKind>, uint32_t> selected_;
   std::map<std::pair<uint32_t, int64_t>, uint32_t> shifted_;
-  std::map<std::pair<ValueId, bool>, ValueId> parts_;
   std::map<ValueId, ValueId> side_by_side_;
   std::map<const Constant*, uint32_t> of_constants_;
   std::map<uint32_t, TokenWindows> windows_;  // by the producer of their output
@@ -324,16 +292,13 @@ LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& value, NormSpec s
 LinearExprRef normalize(GraphBuilder& builder, const LinearExprRef& value, NormKind kind);
 LinearExprRef activation(GraphBuilder& builder, const LinearExprRef& value, ActivationNode node);
 LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const LinearExprRef& b);
-// Turns a value with constant rows before its tokens into rows of one node; returns any other value
-// as it is.
-LinearExprRef prefixed(GraphBuilder& builder, const LinearExprRef& value);
 
 // Pools along `axis` to one row per sequence.
 LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& value, size_t axis,
                      SelectKind kind);
 
-// Fills position tables with the rows of the prefix and of positions[i] tokens of input i, which
-// `constant_at` computes.
+// Fills position tables with the rows of positions[i] tokens of input i, which `constant_at`
+// computes.
 void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
                           const ConstantAt& constant_at);
 

@@ -272,10 +272,9 @@ bool has_several_pixels(const GraphBuilder& builder, const LinearExpr& value, si
   return false;
 }
 
-// Returns a value of this shape whose rows are the windows found over `input`, from place `first`
-// on.
+// Returns a value of this shape whose rows are the windows found over `input`.
 LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, ValueId input,
-                              uint32_t places, uint32_t first, const Shape& shape) {
+                              uint32_t places, const Shape& shape) {
   const std::string name = builder.name + ".windows";
   if (!found.taken.empty()) {
     places = static_cast<uint32_t>(found.taken.size());
@@ -290,7 +289,6 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
       builder.of_windows({.windows = found.windows,
                           .input = input,
                           .places = places,
-                          .first = first,
                           .add = [&](const Windows& windows, ValueId of) {
                             return builder.graph.add_windows(name, windows, of);
                           }});
@@ -302,7 +300,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
 }
 
 [[noreturn]] void follow_with(GraphBuilder& builder, const ImageLayout& image) {
-  builder.found = {.row_axis = builder.row_axis(), .image = image};
+  builder.found = {.row_axis = builder.row_axis(), .layout = image};
   throw NotRecognised("the input is images");
 }
 
@@ -363,7 +361,7 @@ LinearExprRef images_input(GraphBuilder& builder, Shape shape,
   const uint32_t producer = builder.producer_of_node(node, sizes.rows());
   std::vector<int64_t> element_ids(elements_of(shape));
   for (size_t i = 0; i < element_ids.size(); ++i) {
-    const size_t before = (i / elements * sizes.tokens + sizes.prefix) * layout->channels;
+    const size_t before = i / elements * sizes.tokens * layout->channels;
     element_ids[i] = element_id(producer, before + layout->place(i % elements));
   }
   return plain(std::move(shape), std::move(element_ids));
@@ -421,33 +419,25 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   const Producer producer = builder.producer_at(from);
   // Rows have several pixels, or are some of the pixels: every second one of every second line.
   const bool has_other_rows = !value->terms[0].places.is_whole() || producer.width != width;
-  const bool may_be =
-      has_other_rows && (has_several_pixels(builder, *value, width) ||
-                         (builder.is_node(value->at(width - 1)) && builder.keeps_rows_apart &&
-                          rows > builder.sizes.sequences && rows < producer.rows));
+  const bool may_be = has_other_rows && (has_several_pixels(builder, *value, width) ||
+                                         (builder.is_node(value->at(width - 1)) &&
+                                          rows > builder.sizes.sequences && rows < producer.rows));
   if (!may_be) return value;
   const Axis axis = builder.graph.axes[builder.graph.axis(producer.node)];
   if (!axis.is_image()) return value;
   const ImageLayout image = {producer.width, axis.rows / axis.other, axis.other, false, false};
   const uint32_t sequences = builder.sizes.sequences;
-  const uint32_t first = producer.rows / sequences - image.pixels();  // constant rows
-  std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
-  for (int64_t& place : places) {
-    if (place == kNowhere) continue;
-    const int64_t row = place / producer.width;
-    place -= (row / (image.pixels() + first) + 1) * first * int64_t{producer.width};
-  }
+  const std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
   const auto found = find_windows(image, places, width, sequences);
-  if (!found || (first != 0 && !found->taken.empty())) return value;
-  return rows_of_windows(builder, *found, producer.node, producer.rows / sequences, first,
-                         value->shape);
+  if (!found) return value;
+  return rows_of_windows(builder, *found, producer.node, producer.rows / sequences, value->shape);
 }
 
 std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes sizes = builder.sizes;
   const auto width = static_cast<size_t>(value->shape.back());
   const size_t count = value->elements();
-  if (!value->is_plain() || sizes.prefix != 0 || count < 2 * width * sizes.sequences) return {};
+  if (!value->is_plain() || count < 2 * width * sizes.sequences) return {};
   std::map<Column, uint32_t> columns;
   for (size_t i = 0; i < count; ++i) {
     const int64_t number = value->at(i);
@@ -468,7 +458,7 @@ std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const Linear
   if (!found || found->windows.lines.kernel < 2) return {};
   std::vector<Column> all(channels);
   for (const auto& [column, index] : columns) all[index] = column;
-  return rows_of_windows(builder, *found, builder.gather(all), sizes.tokens, 0, value->shape);
+  return rows_of_windows(builder, *found, builder.gather(all), sizes.tokens, value->shape);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "convert/exported/recover/pair_columns.h"
 #include "convert/exported/recover/concat_rows.h"
 #include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_layout.h"
 #include "convert/exported/recover/row_view.h"
 
 #include <algorithm>
@@ -343,18 +344,19 @@ struct OrderOfWindows {
 
 std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const ScopedAxis on(builder, *value);
-  const auto width = static_cast<size_t>(value->shape.back());
   const auto rows = static_cast<size_t>(value->shape[value->shape.size() - 2]);
   const uint32_t tokens = builder.sizes.tokens;
   constexpr size_t kNone = SIZE_MAX;
-  std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
+  const auto layout = row_layout(builder, *value);
+  if (!layout || layout->has_zeros()) return std::nullopt;
+  std::map<HeadPlace, size_t> known;
   OrderOfWindows found;
-  for (size_t i = 0; i * width < value->elements(); ++i) {
-    auto row = producer_row(builder, *value, i * width, width);
-    if (!row || builder.is_per_sequence(value->at(i * width))) return std::nullopt;
-    const uint32_t place = row->row % tokens, sequence = row->row / tokens;
-    const size_t head =
-        known.try_emplace({sequence, std::move(row->columns)}, known.size()).first->second;
+  for (size_t i = 0; i < layout->rows(); ++i) {
+    if (builder.is_per_sequence(builder.producer_at(layout->kinds[layout->kind[i]][0].first))) {
+      return std::nullopt;
+    }
+    const uint32_t place = layout->row[i] % tokens, sequence = layout->row[i] / tokens;
+    const size_t head = known.try_emplace({sequence, layout->kind[i]}, known.size()).first->second;
     if (head == found.order.size()) {
       found.order.emplace_back(tokens, kNone);
       found.sequences.push_back(sequence);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "convert/exported/recover/row_layout.h"
 #include "convert/exported/recover/scores.h"
 
 namespace arenite::convert {
@@ -24,7 +25,6 @@ struct QueryTermsFound {
   std::vector<std::vector<Column>> columns;
   RelativeBias table;
 };
-using HeadPlace = std::pair<uint32_t, uint32_t>;  // (sequence, head) of a leading index
 QueryTermsFound read_query_terms(GraphBuilder& builder, const Scores& scores,
                                  std::span<const HeadPlace> order,
                                  std::span<const std::vector<Column>> queries);

@@ -160,7 +160,7 @@ std::optional<LinearExprRef> over_rows(GraphBuilder& builder, const LinearExprRe
   }
   const ScopedAxis on(builder, *given);
   const TraceSizes& sizes = builder.sizes;
-  if (sizes.prefix != 0 || inputs > sizes.tokens || !is_along_tokens(builder, *given, rank - 1) ||
+  if (inputs > sizes.tokens || !is_along_tokens(builder, *given, rank - 1) ||
       !has_one_column(builder, *given)) {
     return std::nullopt;
   }
@@ -169,7 +169,6 @@ std::optional<LinearExprRef> over_rows(GraphBuilder& builder, const LinearExprRe
   std::vector<uint32_t> rows(inputs);  // of a sequence, in the value's order
   for (size_t i = 0; i < inputs; ++i) rows[i] = builder.row_of(value->at(i)) % sizes.tokens;
   const bool is_same = results == sizes.tokens;
-  builder.has_other_rows = builder.has_other_rows || !is_same;
   RowProduct product(builder, columns_of(builder, *value),
                      is_same ? builder.row_axis() : row_axis_with(builder, results));
   compute(product, rows);
@@ -251,7 +250,7 @@ bool lists_rows(GraphBuilder& builder, const LinearExprRef& value) {
     return false;
   }
   const ScopedAxis on(builder, *value);
-  return builder.sizes.prefix == 0 && listed_rows(builder, value);
+  return listed_rows(builder, value).has_value();
 }
 
 std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprRef& value) {
@@ -259,7 +258,6 @@ std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprR
   const ScopedAxis on(builder, *value);
   const auto [order, columns, list] = *listed_rows(builder, value);
   const bool is_same = list.size() == builder.sizes.tokens;
-  builder.has_other_rows = builder.has_other_rows || !is_same;
   RowProduct product(
       builder, columns_of(builder, *columns),
       is_same ? builder.row_axis() : row_axis_with(builder, static_cast<uint32_t>(list.size())));

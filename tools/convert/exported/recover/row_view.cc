@@ -13,6 +13,7 @@
 
 #include "convert/exported/recover/graph_builder.h"
 #include "convert/exported/recover/images.h"
+#include "convert/exported/recover/row_layout.h"
 #include "convert/exported/recover/row_matrices.h"
 #include "convert/exported/recover/row_view.h"
 
@@ -94,43 +95,9 @@ bool is_along_tokens(const GraphBuilder& builder, const LinearExpr& value, size_
   return first != kNoElement && next != kNoElement && builder.row_of(first) != builder.row_of(next);
 }
 
-std::optional<SourceRow> producer_row(const GraphBuilder& builder, const LinearExpr& value,
-                                      size_t begin, size_t width) {
-  std::optional<uint32_t> token, sequence;
-  SourceRow row;
-  row.columns.reserve(width);
-  for (size_t i = begin; i < begin + width; ++i) {
-    const int64_t number = value.at(i);
-    if (number == kNoElement || builder.producer(number).kind == Producer::Kind::kTable) return {};
-    const uint32_t found = builder.row_of(number);
-    std::optional<uint32_t>& known = builder.is_per_sequence(number) ? sequence : token;
-    if (known.value_or(found) != found) return {};
-    known = found;
-    row.columns.push_back(builder.column_of(number));
-  }
-  if (token && sequence && *token / builder.sizes.tokens != *sequence) return {};
-  row.row = token ? *token : sequence.value_or(0);
-  return row;
-}
-
 // ---- values as rows of nodes ----
 
 namespace {
-
-// Whether, after a prefix, the rows are those of all tokens and no others.
-bool has_all_tokens(const TraceSizes& sizes, std::vector<uint32_t> rows) {
-  if (sizes.prefix == 0) return false;
-  std::ranges::sort(rows);
-  size_t next = 0;
-  for (uint32_t row = 0; row < sizes.rows(); ++row) {
-    if (next < rows.size() && rows[next] == row) {
-      ++next;
-    } else if (!sizes.is_of_prefix(row)) {
-      return false;
-    }
-  }
-  return next == rows.size();
-}
 
 // Returns the node's column for each of these, if they are all columns of one node in more runs
 // than slices are worth; else empty.
@@ -257,16 +224,12 @@ RowView rows_of(GraphBuilder& builder, const LinearExprRef& given, std::vector<u
       return result;
     }
   }
-  std::vector<Column> columns;
-  for (size_t i = 0; i < count; i += width) {
-    auto row = producer_row(builder, *value, i, width);
-    if (i == 0 && row) columns = row->columns;
-    if (!row || row->columns != columns) {
-      builder.has_other_rows = true;
-      throw NotRecognised(why_no_rows(builder, *value), Cause::kInput);
-    }
-    result.rows.push_back(row->row);
+  auto layout = row_layout(builder, *value);
+  if (!layout || layout->kinds.size() != 1 || layout->has_zeros()) {
+    throw NotRecognised(why_no_rows(builder, *value), Cause::kInput);
   }
+  std::vector<Column> columns = std::move(layout->kinds[0]);
+  result.rows = std::move(layout->row);
   for (const Column& column : columns) {
     result.count = std::max(result.count, builder.producer_at(column.first).rows);
   }
@@ -314,15 +277,11 @@ namespace {
 
 constexpr size_t kRowKindsMax = 256;  // of one value
 
-// Returns the columns of a row, which may be of several tokens where rows are kept apart.
+// Returns the columns of a row, which may be of several tokens.
 std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
                                                   const LinearExpr& value, size_t begin,
                                                   size_t width) {
   std::vector<Column> columns;
-  if (!builder.keeps_rows_apart) {
-    auto row = producer_row(builder, value, begin, width);
-    return row ? std::optional(std::move(row->columns)) : std::nullopt;
-  }
   for (size_t i = begin; i < begin + width; ++i) {
     if (!builder.is_node(value.at(i))) return std::nullopt;
     columns.push_back(builder.column_of(value.at(i)));
@@ -480,7 +439,6 @@ LinearExprRef on_rows(GraphBuilder& builder, const RowView& rows, const Shape& s
 LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value) {
   if (value->terms[0].places.is_whole()) return value;
   const ScopedAxis on(builder, *value);
-  const TraceSizes& sizes = builder.sizes;
   const uint32_t first = producer_of(value->at(0));
   const Producer& from = builder.producer(value->at(0));
   std::vector<bool> seen(size_t{from.rows} * from.width, false);
@@ -490,10 +448,6 @@ LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value)
     is_one = producer_of(value->at(i)) == first && index < seen.size() &&
              (!seen[index] || builder.is_per_sequence(from));
     if (is_one) seen[index] = true;
-  }
-  // Nothing reads the rows of a prefix before it is prepended.
-  for (size_t i = 0; i < seen.size() && is_one && from.rows == sizes.rows(); ++i) {
-    if (sizes.is_of_prefix(static_cast<uint32_t>(i / from.width))) seen[i] = true;
   }
   if (is_one && std::ranges::count(seen, false) == 0) return value;
   // A slice or a concatenation becomes a node of its own.
@@ -554,7 +508,6 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
     nodes = {other.node, builder.narrow_factor(rows.node)};
     if (nodes[1] == rows.node) std::swap(nodes[0], nodes[1]);
   }
-  builder.align(nodes);
   const LinearExprRef made =
       both.made(builder, builder.graph.add(builder.name, MultiplyNode{}, nodes));
   return stretched(made, broadcast(a->shape, b->shape));
@@ -590,7 +543,7 @@ LinearExprRef tokens_first(const GraphBuilder& builder, const LinearExprRef& val
 // Returns a few token rows of each sequence as one row; nullopt if they are all of its tokens.
 std::optional<ValueId> as_one_row(GraphBuilder& builder, const RowView& rows) {
   const TraceSizes& sizes = builder.sizes;
-  if (rows.count != sizes.rows() || has_all_tokens(sizes, rows.rows)) return std::nullopt;
+  if (rows.count != sizes.rows()) return std::nullopt;
   const size_t each = rows.rows.size() / sizes.sequences;
   refuse_op_if<Cause::kInput>(each > kChosenTokensMax || rows.rows.size() % sizes.sequences != 0,
                               "the output has some of the tokens, which depends on their number; "
@@ -618,7 +571,7 @@ LinearExprRef shifted_term(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes& sizes = builder.sizes;
   const bool has_rows = value->is_plain() && !value->terms[0].places.is_whole() &&
                         value->shape.size() > 1 && value->elements() != 0;
-  if (!has_rows || sizes.prefix != 0 || sizes.tokens < 2) return value;
+  if (!has_rows || sizes.tokens < 2) return value;
   const auto width = static_cast<size_t>(value->shape.back());
   if (value->elements() / width != sizes.rows()) return value;
   const auto is_zero = [&](size_t i) {
@@ -695,23 +648,19 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
     const auto count = static_cast<int64_t>(value->elements());
     rows = rows_of(builder, with_shape(value, {sequences, count / sequences}));
   }
-  builder.has_other_rows = builder.has_other_rows || rows.rows.size() > rows.count;
   refuse_op_if<Cause::kInput>(!std::ranges::is_sorted(rows.rows) ||
                                   std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
                               "the output's rows are not in the order of the tokens; leave the "
                               "last transposition to your program");
   if (rows.rows.size() == rows.count) {
-    const bool is_one = builder.keeps_rows_apart && builder.sizes.tokens == 1 &&
-                        given->shape.size() < 3 && !builder.graph.is_on(AxisKind::kOne, rows.node);
+    const bool is_one = builder.sizes.tokens == 1 && given->shape.size() < 3 &&
+                        !builder.graph.is_on(AxisKind::kOne, rows.node);
     if (!is_one) return rows.node;
     return builder.graph.add_select(builder.name, SelectKind::kFirst, rows.node);
   }
-  if (const auto one = as_one_row(builder, rows)) return *one;
-  // Constant rows before the tokens are dropped.
-  const TraceSizes& sizes = builder.sizes;
-  const auto kept = static_cast<uint32_t>(rows.rows.size() / sizes.sequences);
-  return builder.without_first(
-      rows.node, builder.constants_of(rows.node) - (kept - (sizes.tokens - sizes.prefix)));
+  const auto one = as_one_row(builder, rows);
+  refuse_op_if<Cause::kInput>(!one, kMixesTokens);
+  return *one;
 }
 
 }  // namespace arenite::convert

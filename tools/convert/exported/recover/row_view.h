@@ -32,15 +32,6 @@ RowView rows_of(GraphBuilder& builder, const LinearExprRef& value,
 // Returns the columns of `node`, a result of `rows`, in `shape` with `width` as its last dimension.
 LinearExprRef on_rows(GraphBuilder& builder, const RowView& rows, const Shape& shape, ValueId node,
                       uint32_t width);
-// A row of elements: columns of a token's row, and of the per-sequence row of the same sequence.
-// `row` is the token's row if there is one.
-struct SourceRow {
-  uint32_t row = 0;
-  std::vector<Column> columns;
-};
-// Reads `width` elements from `begin` on. Returns nullopt if they include constants or mix rows.
-std::optional<SourceRow> producer_row(const GraphBuilder& builder, const LinearExpr& value,
-                                      size_t begin, size_t width);
 // Turns rows that are shifted by a number of tokens, with zeros at one end, into rows of a node:
 // F.pad(x, (0, 0, 1, 0))[:, :-1] is a depthwise convolution with taps [1, 0]. Returns any other
 // value as it is.

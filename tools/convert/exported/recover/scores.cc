@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements ops on products of queries and keys, and on the weights that a softmax makes of them.
 #include "convert/exported/recover/scores.h"
+#include "convert/exported/recover/concat_rows.h"
 #include "convert/exported/recover/query_terms.h"
 
 #include <algorithm>
@@ -481,6 +482,34 @@ LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
   refuse_op_if(!is_zero_row(builder, *values, *weights.sink),
                "a key of zeros has a value that is not zero; expected a row of zeros for the sink");
   return some_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
+}
+
+Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values) {
+  const size_t rank = scores.shape.size();
+  const bool has_row =
+      values->shape.size() == rank && values->shape[rank - 2] == scores.shape[rank - 1];
+  if (!scores.sink || !scores.key || scores.added || !has_row ||
+      is_zero_row(builder, *values, *scores.sink)) {
+    return scores;
+  }
+  for (const double sink : scores.sinks->to_reals()) {
+    if (sink != 0.0) return scores;
+  }
+  const Shape row = {1, scores.key->shape.back()};
+  const auto zeros =
+      rows_of_constants(builder,
+                        std::make_shared<const Constant>(
+                            kNoValue, Array::real(row, Array::Reals(elements_of(row), 0.0))),
+                        scores.key);
+  if (!zeros) return scores;
+  std::vector<LinearExprRef> keys = {scores.key, *zeros};
+  if (*scores.sink == 0) std::swap(keys[0], keys[1]);
+  Scores result = scores;
+  result.key = concat_rows(builder, keys, rank - 2).value_or(scores.key);
+  if (result.key == scores.key) return scores;
+  result.sink.reset();
+  result.sinks.reset();
+  return result;
 }
 
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {

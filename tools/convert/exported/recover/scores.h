@@ -127,6 +127,9 @@ struct WholeAttention {
 };
 std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
                                               const LinearExprRef& values);
+// Turns a sink that was a key of zeros, but whose value is not zero, back into a key; returns other
+// scores as they are.
+Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values);
 // Refuses more elements than a model may add to scores.
 void check_terms(size_t numbers);
 

@@ -68,7 +68,6 @@ class SumBuilder {
     join_embeddings(summands);
     std::vector<ValueId> nodes;
     for (const Summand& summand : summands) nodes.push_back(node_of(summand));
-    builder_.align(nodes);
     // Rows of tokens come first; per-sequence rows are added to them.
     std::stable_partition(nodes.begin(), nodes.end(),
                           [&](ValueId node) { return !graph_.is_on(AxisKind::kOne, node); });
@@ -122,7 +121,7 @@ class SumBuilder {
     for (size_t i = 0; i < count; ++i) {
       element_.at(static_cast<size_t>(index_of(reference_->at(i)))) = i;
     }
-    // Prefix rows are empty until the prefix is prepended.
+    // The value may leave rows out, with all of their columns.
     for (size_t place = 0; place < element_.size(); ++place) {
       refuse_op_if<Cause::kSum>(
           (element_[place] != kNoPlace) != has_row(static_cast<uint32_t>(place / width_)),
@@ -150,8 +149,6 @@ class SumBuilder {
     part.first_row.resize(width_);
     std::iota(part.first_row.begin(), part.first_row.end(), int64_t{0});
     part.stride = width_;
-    part.prefix_rows.resize(builder_.sizes.prefix);
-    std::iota(part.prefix_rows.begin(), part.prefix_rows.end(), int64_t{0});
     builder_.limit_positions(tokens);
     return part;
   }
@@ -305,12 +302,6 @@ class SumBuilder {
     TablePart part;
     Array::Reals values;  // of the constant, loaded on demand
     bool found = false;
-    // The table has the rows present so far: some of the prefix may come later.
-    std::vector<int64_t> position_of(is_of_tokens() ? tokens : 0, -1);
-    int64_t count = 0;
-    for (uint32_t place = 0; place < position_of.size(); ++place) {
-      if (has_row(place)) position_of[place] = count++;
-    }
     for (uint32_t c = 0; c < width_; ++c) {
       const size_t first_element = element_[size_t{first_row_} * width_ + c];
       const int64_t first = term.places.at(first_element);
@@ -324,10 +315,11 @@ class SumBuilder {
       for (uint32_t r = first_row_ + 1; r < rows_; ++r) {
         if (!has_row(r)) continue;
         const size_t i = element_[size_t{r} * width_ + c];
-        const int64_t position = is_of_tokens() ? position_of[r % tokens] : 0;
+        const int64_t position = is_of_tokens() ? r % tokens : 0;
         const int64_t step = term.places.at(i) - first;
         if (!found && position == 1) part.stride = step, found = true;
-        const bool is_in_table = (step == part.stride * position ||
+        const bool is_in_table = first_row_ == 0 &&
+                                 (step == part.stride * position ||
                                   is_of_first_sequence(part.constant, term, r, c, values)) &&
                                  term.factors.at(i) == factor;
         if (!is_in_table && has_fixed_rows()) return part_of_places(numbers_of_places(term));
@@ -337,14 +329,10 @@ class SumBuilder {
       }
     }
     int64_t limit = part.constant->positions_max;
-    if (is_of_tokens()) {
-      part.prefix_rows.assign(position_of.begin(), position_of.begin() + builder_.sizes.prefix);
-    }
-    const int64_t missing = std::ranges::count(part.prefix_rows, -1);
     // A constant that is no value of the program cannot be computed at another length.
     const bool is_followed_alone = part.stride != 0 && part.constant->value() == kNoValue;
-    if (limit == 0 && is_followed_alone) limit = tokens - missing;
-    builder_.limit_positions(limit == 0 ? 0 : limit + missing);
+    if (limit == 0 && is_followed_alone) limit = tokens;
+    builder_.limit_positions(limit);
     return part;
   }
 
@@ -463,9 +451,9 @@ class SumBuilder {
   std::vector<Term> tables_;  // terms of constants
   LinearExprRef reference_;   // its elements are at the rows and columns of the sum
   uint32_t producer_ = 0;     // of the reference
+  uint32_t first_row_ = 0;    // of the value
   uint32_t rows_ = 0;
   uint32_t width_ = 0;
-  uint32_t first_row_ = 0;       // of the value
   std::vector<size_t> element_;  // [rows * width]: the value's element at this place
 };
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "convert/exported/recover/row_layout.h"
 #include "convert/exported/recover/row_view.h"
 #include "convert/exported/recover/scores.h"
 
@@ -15,7 +16,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
-constexpr uint32_t kZeros = UINT32_MAX;  // stands for a row of zeros
+constexpr uint32_t kZeros = RowLayout::kZeros;
 
 // The token row of each row of the windows, and the columns of each window.
 struct WindowRows {
@@ -88,25 +89,23 @@ class WindowedAttention {
       value = make_sum({value->shape, {Term{value->terms[0].places}}});
     }
     value = builder_.materialised(value);
-    const auto dim = static_cast<size_t>(value->shape.back());
-    for (size_t i = 0; i < value->elements() / dim; ++i) {
-      if (i % each == 0) found.columns.emplace_back();
-      bool is_zero = true;
-      for (size_t c = i * dim; c < (i + 1) * dim && is_zero; ++c) {
-        is_zero = value->at(c) == kNoElement;
-      }
-      found.rows.push_back(kZeros);
-      if (is_zero) continue;
-      auto row = producer_row(builder_, *value, i * dim, dim);
-      if (!row || builder_.is_per_sequence(value->at(i * dim)) ||
-          builder_.row_axis_of_column(row->columns[0]) != builder_.row_axis()) {
+    auto layout = row_layout(builder_, *value);
+    if (!layout) return false;
+    for (const std::vector<Column>& columns : layout->kinds) {
+      if (builder_.is_per_sequence(builder_.producer_at(columns[0].first)) ||
+          builder_.row_axis_of_column(columns[0]) != builder_.row_axis()) {
         return false;
       }
-      found.rows.back() = row->row;
-      std::vector<Column>& own = found.columns.back();
-      if (own.empty()) own = row->columns;
-      if (own != row->columns) return false;
     }
+    for (size_t i = 0; i < layout->rows(); ++i) {
+      if (i % each == 0) found.columns.emplace_back();
+      if (layout->row[i] == kZeros) continue;
+      const std::vector<Column>& columns = layout->kinds[layout->kind[i]];
+      std::vector<Column>& own = found.columns.back();
+      if (own.empty()) own = columns;
+      if (own != columns) return false;
+    }
+    found.rows = std::move(layout->row);
     return true;
   }
 

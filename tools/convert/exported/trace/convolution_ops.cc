@@ -183,27 +183,13 @@ WindowAxis window_along(size_t dimension, const Shape& kernel, const Convolution
           as_rows(convolution.padding_after[dimension])};
 }
 
-// The rows of a value [sequences, places, columns], as all rows of a node from place `first` on.
-struct PlacedRows {
-  ValueId input = 0;
-  uint32_t places = 0;
-  uint32_t first = 0;
-};
-PlacedRows placed_rows(GraphBuilder& builder, const LinearExprRef& value) {
-  const int64_t sequences = value->shape[0], tokens = value->shape[1];
+// Returns the node of which a value [sequences, places, columns] is all rows in order.
+ValueId node_of_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const RowView rows = rows_of(builder, value);
-  const uint32_t places = rows.count / builder.sizes.sequences;  // of a sequence
-  const auto first = places - static_cast<uint32_t>(tokens);
-  bool in_order = rows.rows.size() == static_cast<size_t>(sequences * tokens) &&
-                  sequences == builder.sizes.sequences && first <= builder.sizes.prefix;
-  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) {
-    const auto n = static_cast<size_t>(tokens);
-    in_order = rows.rows[i] == i / n * places + first + i % n;
-  }
-  builder.has_other_rows = builder.has_other_rows || !in_order;
+  bool in_order = rows.rows.size() == rows.count && value->shape[0] == builder.sizes.sequences;
+  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
   refuse_op_if(!in_order, "windows do not see tokens in the order of the sequence");
-  const uint32_t constants = builder.constants_of(rows.node);
-  return {first == 0 ? rows.node : builder.without_first(rows.node, constants), places, first};
+  return rows.node;
 }
 
 using AddNodes = std::function<ValueId(const Windows&, ValueId input)>;
@@ -221,13 +207,13 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
   const LinearExprRef value = sees_zeros ? without_zeros(ordered, convolution) : ordered;
   const Shape shape = value->shape;
   const auto places = static_cast<int64_t>(value->elements()) / shape[0] / shape.back();
-  LinearExprRef in_rows = with_shape(value, {shape[0], places, shape.back()});
-  if (builder.keeps_rows_apart) in_rows = rows_in_turn(builder, in_rows);
+  const LinearExprRef in_rows =
+      rows_in_turn(builder, with_shape(value, {shape[0], places, shape.back()}));
   const ScopedAxis on(builder, *in_rows);
-  const PlacedRows rows = placed_rows(builder, in_rows);
+  const ValueId input = node_of_rows(builder, in_rows);
   Windows seen;
   seen.lines = window_along(0, kernel, convolution);
-  const Axis& axis = builder.graph.axes[builder.graph.axis(rows.input)];
+  const Axis& axis = builder.graph.axes[builder.graph.axis(input)];
   if (directions == 2) {
     // An image of one column may be seen as one line.
     const bool is_column = axis.is_image() && axis.other == 1 && shape[1] == 1;
@@ -240,11 +226,8 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
   } else {
     refuse_op_if(axis.is_image(), "cannot see pixels as one line: {}", kNoConvolution);
   }
-  const LinearExprRef windows = builder.of_windows({.windows = seen,
-                                                    .input = rows.input,
-                                                    .places = rows.places,
-                                                    .first = rows.first,
-                                                    .add = add});
+  const LinearExprRef windows = builder.of_windows(
+      {.windows = seen, .input = input, .places = builder.sizes.tokens, .add = add});
   Shape last = {result[0]};
   last.insert(last.end(), result.begin() + 2, result.end());
   last.push_back(result[1]);
@@ -596,7 +579,7 @@ Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
 
 Call with_aligned_axes(Tracer& tracer, const Call& call) {
   GraphBuilder& builder = tracer.builder;
-  if (!builder.keeps_rows_apart || builder.row_axes() < 2) return call;
+  if (builder.row_axes() < 2) return call;
   const auto row_axis_of = [&](const TracedValue& value) -> std::optional<uint32_t> {
     const FunctionRef& function = value.as<FunctionRef>();
     const LinearExprRef elements = function ? function->base : value.as<LinearExprRef>();

@@ -465,8 +465,8 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   const LinearExprRef& ids = function.base;
   const int64_t ids_end = ids_end_of(builder, *ids);
   const auto keys = static_cast<size_t>(scores.shape.back());
-  const bool fits = ids_end > 1 && builder.sizes.prefix == 0 && keys == builder.sizes.tokens &&
-                    ids->elements() == builder.sizes.rows();
+  const bool fits =
+      ids_end > 1 && keys == builder.sizes.tokens && ids->elements() == builder.sizes.rows();
   refuse_op_if(!fits, kReadsIds);
   bool hides_by_numbers = false;
   const auto added_for = [&](const Array& given) {

@@ -249,14 +249,12 @@ LinearExprRef product_from_right(Tracer& tracer, const TracedValue& value,
   return product_of_stacks(tracer, tracer.as_sum(value), with_shape(weight, shape));
 }
 
-// Returns W x, attention whose weights are constants, or, where rows are kept apart, scores of
-// queries that are constants.
+// Returns W x, attention whose weights are constants, or scores of queries that are constants.
 TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
                               const LinearExprRef& value) {
   GraphBuilder& builder = tracer.builder;
-  builder.has_other_rows = true;
   const size_t rank = value->shape.size();
-  if (builder.keeps_rows_apart && rank > 1 && is_along_tokens(builder, *value, rank - 1)) {
+  if (rank > 1 && is_along_tokens(builder, *value, rank - 1)) {
     const auto query = rows_of_constants(builder, weight, transposed(value));
     if (query) return product_scores(builder, *query, value);
   }

@@ -8,8 +8,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr uint32_t kPrefixStepsMax = 5;
-constexpr size_t kColumnNodesMax = 400;  // more are tried as another reading
+constexpr size_t kColumnNodesMax = 64;  // more are tried as another reading
 
 // Replaces masks that show the made-up pairs of the trace by masks that each call gives. Throws
 // InputError if no attention has such a mask.
@@ -68,22 +67,18 @@ void add_tokens_of_padding(Graph& graph) {
   }
 }
 
-// Returns nullopt if the trace must start anew with the changed `trace_shape`. When it throws,
-// `has_other_rows` tells whether keeping rows apart may help.
+// Returns nullopt if the trace must start anew, with the layout of an image in `trace_shape`.
 std::optional<TracedProgram> trace_once(const std::shared_ptr<const ExportedProgram>& program,
-                                        TraceShape& trace_shape, size_t output,
-                                        bool& has_other_rows) {
+                                        TraceShape& trace_shape, size_t output) {
   TracedProgram followed;
   followed.tracer = std::make_unique<Tracer>(program, trace_shape);
   const GraphBuilder& builder = followed.tracer->builder;
   try {
     followed.tracer->run(output);
   } catch (const InputError&) {
-    has_other_rows = has_other_rows || builder.has_other_rows;
     if (!builder.found) throw;
     TraceShape& own = trace_shape.of(builder.found->row_axis);
-    own = builder.found->image ? own.with_image(*builder.found->image)
-                               : own.with_prefix(builder.found->prefix, false);
+    own = own.with_image(builder.found->layout);
     return std::nullopt;
   }
   followed.graph = builder.graph;
@@ -100,31 +95,6 @@ std::optional<TracedProgram> trace_once(const std::shared_ptr<const ExportedProg
   return followed;
 }
 
-// Traces until the number of prefix rows is known, which shows when the program prepends them.
-// Several steps may prepend them in order, or in reverse order.
-TracedProgram trace_in_steps(const std::shared_ptr<const ExportedProgram>& program,
-                             TraceShape& trace_shape, size_t output, bool& has_other_rows) {
-  for (uint32_t steps = 0; steps < kPrefixStepsMax; ++steps) {
-    try {
-      auto followed = trace_once(program, trace_shape, output, has_other_rows);
-      if (followed) return std::move(*followed);
-    } catch (const InputError&) {
-      if (trace_shape.sizes().prefix < 2 || trace_shape.inputs() > 1) throw;
-      TraceShape other = trace_shape.with_prefix(trace_shape.sizes().prefix, true);
-      std::optional<TracedProgram> followed;
-      try {
-        followed = trace_once(program, other, output, has_other_rows);
-      } catch (const InputError&) {  // the first refusal is reported
-      }
-      if (!followed) throw;
-      trace_shape = other;
-      return std::move(*followed);
-    }
-  }
-  throw InputError("{}: constant rows are prepended in too many steps; at most {} are supported",
-                   quote(program->source), kPrefixStepsMax);
-}
-
 // Traces one reading after the other, and keeps the refusal to report.
 class Readings {
  public:
@@ -133,11 +103,10 @@ class Readings {
       : program_(program), trace_shape_(trace_shape), output_(output) {}
 
   // Returns nullopt if the reading is refused; its refusal is kept if it came as far as op `least`,
-  // if that is given. `has_other_rows` then tells whether keeping rows apart may help.
-  std::optional<TracedProgram> trace_program(TraceShape shape, std::optional<size_t> least,
-                                             bool& has_other_rows) {
+  // if that is given.
+  std::optional<TracedProgram> trace(TraceShape shape, std::optional<size_t> least = {}) {
     try {
-      TracedProgram followed = trace_in_steps(program_, shape, output_, has_other_rows);
+      TracedProgram followed = trace_program(program_, shape, output_);
       trace_shape_ = std::move(shape);
       return followed;
     } catch (const InputError& error) {
@@ -146,14 +115,6 @@ class Readings {
       told = std::current_exception();
       return std::nullopt;
     }
-  }
-  std::optional<TracedProgram> trace_apart(const TraceShape& shape, std::optional<size_t> least) {
-    bool has_other_rows = false;
-    return trace_program(shape.with_rows_apart(), least, has_other_rows);
-  }
-  std::optional<TracedProgram> trace_fixed(const TraceShape& shape) {
-    bool has_other_rows = false;
-    return trace_program(shape.with_fixed_rows(), {}, has_other_rows);
   }
 
   size_t reached = 0;       // op of the kept refusal
@@ -170,14 +131,12 @@ class Readings {
 TracedProgram smaller_series(Readings& readings, const TraceShape& given, TraceShape& trace_shape,
                              TracedProgram whole) {
   const size_t nodes = whole.graph.order().size();
-  if (nodes <= kColumnNodesMax) return whole;
+  if (nodes <= kColumnNodesMax || given.is_dynamic()) return whole;
   const TraceShape of_whole = trace_shape;
   for (const std::optional<TraceShape>& shape : {given.with_series(), given.of_images()}) {
     if (!shape) continue;
-    bool has_other_rows = false;
-    auto traced = readings.trace_program(*shape, {}, has_other_rows);
-    if (!traced && has_other_rows) traced = readings.trace_apart(*shape, {});
-    if (traced && traced->graph.order().size() < nodes / 4) return std::move(*traced);
+    auto traced = readings.trace(*shape);
+    if (traced && traced->graph.order().size() < nodes / 2) return std::move(*traced);
   }
   trace_shape = of_whole;
   return whole;
@@ -187,44 +146,34 @@ TracedProgram smaller_series(Readings& readings, const TraceShape& given, TraceS
 
 TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
                             TraceShape& trace_shape, size_t output) {
-  bool has_other_rows = false;
-  return trace_in_steps(program, trace_shape, output, has_other_rows);
+  for (;;) {
+    if (auto followed = trace_once(program, trace_shape, output)) return std::move(*followed);
+  }
 }
 
 TracedProgram trace_any(const std::shared_ptr<const ExportedProgram>& program,
                         TraceShape& trace_shape, size_t output) {
   const TraceShape given = trace_shape;
   Readings readings(program, trace_shape, output);
-  bool has_other_rows = false;
-  if (auto followed = readings.trace_program(given, 0, has_other_rows)) {
+  if (auto followed = readings.trace(given, 0)) {
     return smaller_series(readings, given, trace_shape, std::move(*followed));
   }
   // SIZE_MAX: all ops were traced, and the output is no row of tokens.
   const bool is_of_output = readings.reached == SIZE_MAX;
   const std::string op = is_of_output ? "" : program->nodes[readings.reached].op;
-  const bool is_cut = op.starts_with("conv");
   const auto images = is_of_output ? std::nullopt : given.of_images();
-  const auto series = is_of_output ? std::nullopt : given.with_series();
-  const auto columns = is_of_output ? std::nullopt : given.with_columns_first();
   std::optional<TracedProgram> followed;
-  bool have_other_rows = false;
-  if (const auto one = given.with_one_token())
-    followed = readings.trace_program(*one, {}, have_other_rows);
-  bool have_images_rows = false, have_columns_rows = false, have_series_rows = false;
+  if (const auto one = given.with_one_token()) followed = readings.trace(*one);
   if (!followed && images) {  // reported if they came farther, or went on at a convolution
-    followed =
-        readings.trace_program(*images, readings.reached + (is_cut ? 0 : 1), have_images_rows);
+    followed = readings.trace(*images, readings.reached + (op.starts_with("conv") ? 0 : 1));
   }
-  if (!followed && has_other_rows) followed = readings.trace_apart(given, readings.reached);
-  if (!followed && have_images_rows) followed = readings.trace_apart(*images, {});
-  if (!followed && series) followed = readings.trace_program(*series, {}, have_series_rows);
-  if (!followed && have_series_rows) followed = readings.trace_apart(*series, {});
-  if (!followed && columns) followed = readings.trace_program(*columns, {}, have_columns_rows);
-  if (!followed && have_columns_rows) followed = readings.trace_apart(*columns, {});
+  for (const auto& shape : {given.with_series(), given.with_columns_first()}) {
+    if (!followed && shape && !is_of_output) followed = readings.trace(*shape);
+  }
   // Fixed rows come last, since the model then has one length only.
   const bool is_one = given.inputs() == 1;
-  if (!followed && is_one) followed = readings.trace_fixed(given);
-  if (!followed && is_one && images) followed = readings.trace_fixed(*images);
+  if (!followed && is_one) followed = readings.trace(given.with_fixed_rows());
+  if (!followed && is_one && images) followed = readings.trace(images->with_fixed_rows());
   if (followed) return std::move(*followed);
   if (is_one_of(op, {"to", "_to_copy"})) {
     const uint32_t made = program->nodes[readings.reached].outputs.at(0);

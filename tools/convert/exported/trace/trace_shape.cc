@@ -452,13 +452,6 @@ std::optional<int64_t> TraceShape::tokens_of(std::string_view symbol) const {
   return std::nullopt;
 }
 
-TraceShape TraceShape::with_prefix(uint32_t rows, bool puts_last_first) const {
-  TraceShape other = *this;
-  other.prefix_ = rows;
-  other.puts_last_first_ = puts_last_first;
-  return other;
-}
-
 TraceShape TraceShape::with_open_lengths() const {
   TraceShape other = *this;
   for (size_t i = 0; i < inputs(); ++i) {
@@ -468,25 +461,16 @@ TraceShape TraceShape::with_open_lengths() const {
 }
 
 TraceShape TraceShape::with_fixed_rows() const {
-  TraceShape other = with_rows_apart();
-  other.fixes_rows_ = true;
-  return other;
-}
-
-TraceShape TraceShape::with_rows_apart() const {
   TraceShape other = *this;
-  for (size_t i = 0; i < inputs(); ++i) other.of(i).prefix_ = 0;
-  other.puts_last_first_ = false;
-  other.keeps_rows_apart_ = true;
+  other.fixes_rows_ = true;
   return other;
 }
 
 std::optional<TraceShape> TraceShape::of_images() const {
   if (reads_images_ || reads_tokens()) return std::nullopt;
-  TraceShape other = with_prefix(0, false);
+  TraceShape other = *this;
   other.reads_images_ = true;
   other.is_one_row_ = false;
-  other.keeps_rows_apart_ = false;
   other.columns_first_ = false;
   other.axis_ = 0;
   other.length_ = {};
@@ -501,8 +485,7 @@ std::optional<TraceShape> TraceShape::with_columns_first() const {
       shape[2] < 2) {
     return std::nullopt;
   }
-  TraceShape other = with_prefix(0, false);
-  other.keeps_rows_apart_ = false;
+  TraceShape other = *this;
   other.columns_first_ = true;
   other.axis_ = 2;
   other.length_ = {};

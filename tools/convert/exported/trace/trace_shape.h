@@ -102,11 +102,6 @@ class TraceShape {
   TraceShape of_sequences(int64_t sequences) const;
   // Returns another number of sequences that the program can be given; 0: none is known.
   int64_t other_sequences() const;
-  // Returns the shape with rows of constants before each sequence (TraceSizes).
-  TraceShape with_prefix(uint32_t rows, bool puts_last_first) const;
-  // Returns the shape with constants and windows on row axes of their own (GraphBuilder).
-  TraceShape with_rows_apart() const;
-  bool keeps_rows_apart() const { return keeps_rows_apart_; }
   // Returns the shape for sequences with exactly as many rows as in the example.
   TraceShape with_fixed_rows() const;
   bool fixes_rows() const { return fixes_rows_; }
@@ -124,11 +119,9 @@ class TraceShape {
   std::optional<TraceShape> with_columns_first() const;
 
   TraceSizes sizes() const {
-    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_ + prefix_),
-            static_cast<uint32_t>(prefix_), puts_last_first_};
+    return {static_cast<uint32_t>(sequences_), static_cast<uint32_t>(tokens_)};
   }
   int64_t tokens() const { return tokens_; }
-  int64_t rows() const { return tokens_ + prefix_; }  // of a sequence
   int64_t traced_tokens() const { return traced_tokens_; }
   // Whether the number of tokens may change: the program has a symbol for it.
   bool is_dynamic() const { return !length_.symbol.empty(); }
@@ -221,14 +214,11 @@ class TraceShape {
   int64_t sequences_ = 1;
   int64_t tokens_ = 0;
   int64_t traced_tokens_ = 0;
-  int64_t prefix_ = 0;
   bool reads_images_ = false;
   bool columns_first_ = false;
   bool is_series_ = false;
   bool is_one_row_ = false;
   std::optional<ImageLayout> image_;
-  bool puts_last_first_ = false;
-  bool keeps_rows_apart_ = false;
   bool fixes_rows_ = false;
   bool is_open_ = false;
   LinearSize length_;  // tokens; an expression in place of the symbol if they are not linear in it

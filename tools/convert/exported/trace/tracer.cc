@@ -136,8 +136,7 @@ TraceSizes longest_sizes(const TraceShape& trace_shape) {
 }  // namespace
 
 Tracer::Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape)
-    : builder(program, sizes_of_inputs(trace_shape), names_of_inputs(trace_shape),
-              trace_shape.keeps_rows_apart()),
+    : builder(program, sizes_of_inputs(trace_shape), names_of_inputs(trace_shape)),
       program_(std::move(program)),
       trace_shape_(trace_shape),
       budget_(interpreting_budget(*program_, trace_shape.elements())),
@@ -456,8 +455,8 @@ int64_t positions_of_slice(const Call& call, const Shape& result, const GraphBui
   const size_t dim = call.dimension("dim", 0, shape.size());
   bool is_cut = false;
   for (uint32_t row_axis = 0; row_axis < builder.row_axes(); ++row_axis) {
-    const TraceSizes& sizes = builder.sizes_of(row_axis);
-    is_cut = is_cut || result[dim] == sizes.tokens - sizes.prefix || result[dim] == sizes.tokens;
+    const uint32_t tokens = builder.sizes_of(row_axis).tokens;
+    is_cut = is_cut || (tokens > 1 && result[dim] == tokens);
   }
   return call.integer("start", 0) == 0 && is_cut && result[dim] < shape[dim] ? shape[dim] : 0;
 }
@@ -631,7 +630,7 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
       return {{moved_function(*this, call, function, (*movements)[0].shape)}};
     }
   }
-  if (op == "stack" && builder.keeps_rows_apart) {
+  if (op == "stack") {
     const size_t dim = call.dimension("dim", 0, shape_of(parts.at(0)).size() + 1);
     if (auto rows = stacked_rows(*this, parts, dim)) return {{*rows}};
   }
@@ -644,13 +643,11 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
 
 namespace {
 
-// Whether the value is a part of a rotation that leaves out the prefix: columns or rows of a node
-// with other signs or rotated, while one of `parts` has others of this node as they are.
+// Whether the value is a part of a rotation: columns or rows of a node with other signs or rotated,
+// while one of `parts` has others of this node as they are.
 bool turns_beside(const GraphBuilder& builder, const LinearExpr& value,
                   const std::vector<TracedValue>& parts) {
-  const TraceSizes& sizes = builder.sizes;
-  if ((value.terms.size() == 1) == value.has_own_factors() || sizes.prefix == 0 ||
-      !builder.is_node(value.front()) || sizes.is_of_prefix(builder.row_of(value.front()))) {
+  if ((value.terms.size() == 1) == value.has_own_factors() || !builder.is_node(value.front())) {
     return false;
   }
   return std::ranges::any_of(parts, [&](const TracedValue& part) {
@@ -665,9 +662,8 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
                                               const std::vector<Movement>& movements,
                                               std::optional<size_t> joins) {
   const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
-  builder.has_other_rows = builder.has_other_rows || parts.size() > 1;
   if (auto rows = rows_by_list(*this, parts, movements)) return {{*rows}};
-  if (joins && (builder.row_axes() > 1 || builder.keeps_rows_apart)) {
+  if (joins) {
     std::vector<LinearExprRef> sums;
     for (const TracedValue& part : parts) sums.push_back(as_sum(part));
     if (auto joined = concat_rows(builder, sums, *joins)) return {{*joined}};
@@ -701,7 +697,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   }
   moving = columns_alike(builder, std::move(moving), joins);
   moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
-  if (joins && builder.keeps_rows_apart) {  // rows that were one of several tokens
+  if (joins) {  // rows that were one of several tokens
     if (auto joined = concat_rows(builder, moving, *joins)) return {{*joined}};
   }
   // Whole rotations beside other columns become nodes first; parts of one rotation share a
@@ -715,9 +711,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   for (const Movement& movement : movements) {
     const LinearExprRef made = shifted_rows(builder, moved(movement, moving));
     const LinearExprRef part = part_of_joined(builder, builder.without_windows(made));
-    results.emplace_back(builder.keeps_rows_apart
-                             ? rows_in_turn(builder, rows_side_by_side(builder, part))
-                             : prefixed(builder, part));
+    results.emplace_back(rows_in_turn(builder, rows_side_by_side(builder, part)));
   }
   return results;
 }

@@ -26,8 +26,8 @@ constexpr int64_t kScannedPerLiteral = 8;  // scanned lengths per unit of a guar
 constexpr int64_t kInTurn = 16;            // consecutive lengths before steps grow
 constexpr uint64_t kStepsPerGuard = 512;
 
-// Evaluates an extent for `tokens` of each input. An extent without input symbols has the example's
-// size. `reads` gets the inputs that the extent depends on.
+// Evaluates an extent at `tokens` for each input. An extent without input symbols has the example's
+// size. Adds to `reads` the inputs that the extent depends on.
 int64_t size_at(const TraceShape& trace_shape, const Extent& extent, const Numbers& tokens,
                 std::set<size_t>* reads = nullptr) {
   if (extent.is_fixed()) return extent.size;
@@ -119,7 +119,7 @@ AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape&
 
 std::string guard_of_several(const ExportedProgram& program, const TraceShape& trace_shape,
                              const std::vector<int64_t>& least, const std::vector<int64_t>& most) {
-  // Each length is tried for every input whose range has it.
+  // Try each length for every input whose range contains it.
   std::set<int64_t> lengths;
   for (size_t i = 0; i < least.size(); ++i) {
     for (int64_t n = least[i]; n < kScannedMax; n += 1 + (n - least[i]) / kInTurn)
@@ -154,8 +154,8 @@ constexpr int64_t kTriedInTurn = 4096;  // consecutive lengths at which numbers 
 constexpr int64_t kTriedFar = int64_t{1} << 20;  // the largest random length
 constexpr int kTriedAtRandom = 64;
 
-// Whether a scalar op is smooth: a result that varies with the length then differs at any two
-// lengths, so two traces detect it. Ops that round (//, ceil, casts to integers) are not smooth.
+// Whether a scalar op is smooth, so that a length-dependent result differs at any two lengths and
+// two traces detect it. Ops that round (//, ceil, casts to integers) are not smooth.
 bool is_smooth(const Call& call) {
   const bool rounds = call.has("rounding_mode") ||
                       (call.has("dtype") && call.type("dtype") && is_integer(*call.type("dtype")));
@@ -199,7 +199,8 @@ bool is_smooth(const Call& call) {
                                         "_local_scalar_dense"});
 }
 
-// Collects the nodes that compute scalars from sizes alone; `uneven` are those that are not smooth.
+// Collects the nodes that compute scalars from sizes alone. `uneven` holds the nodes among them
+// that are not smooth.
 class LengthNumbers {
  public:
   LengthNumbers(const ExportedProgram& program, const TraceShape& trace_shape)
@@ -229,7 +230,7 @@ class LengthNumbers {
     keep_needed();
   }
 
-  // Returns the results of the uneven nodes for `tokens` of each input. Throws InputError if an op
+  // Returns the results of the uneven nodes at `tokens` for each input. Throws InputError if an op
   // has no scalar result.
   std::vector<double> at(const Numbers& tokens) {
     OpBudget budget;
@@ -315,8 +316,7 @@ std::string uneven_number(const ExportedProgram& program, const TraceShape& trac
   LengthNumbers numbers(program, trace_shape);
   if (numbers.unknown != nullptr) return numbers.unknown->describe();
   if (numbers.uneven.empty()) return "";
-  // Tries lengths of one input beside the example's lengths of the others, then random
-  // combinations.
+  // Try lengths of one input with the example's lengths of the others, then random combinations.
   std::vector<Numbers> tried;
   Numbers traced;
   for (size_t i = 0; i < least.size(); ++i) traced.push_back(trace_shape.of(i).traced_tokens());

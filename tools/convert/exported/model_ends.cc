@@ -64,7 +64,7 @@ std::vector<uint32_t> shape_given_out(const ExportedModel& model, const TraceSha
                                                 : kOtherExtent);
   }
   if (trace_shape.inputs() == 1 && trace_shape.of(0).is_open()) {
-    // Where the user vouches for other lengths, the fixed size that counts rows varies.
+    // If the user vouches for other lengths, the fixed extent that counts rows varies.
     const Graph& graph = model.graph;
     const auto tokens = static_cast<uint32_t>(trace_shape.of(0).traced_tokens());
     const uint32_t rows = graph.rows(graph.axis(graph.output), tokens);

@@ -52,7 +52,7 @@ Argument glu(const Call& call, const Parts& parts) {
   return parts.times(parts("sigmoid", {{"self", half(1)}}), half(0));
 }
 
-// Reshapes a number per channel (dimension 1) so that it broadcasts to `shape`.
+// Reshapes per-channel values (dimension 1) so that they broadcast to `shape`.
 Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& shape) {
   if (shape.size() < 3) return numbers;
   Shape sizes(shape.size(), 1);
@@ -97,7 +97,7 @@ Argument cosine_similarity(const Call& call, const Parts& parts) {
                        {"dim", Parts::list({dim})}});
 }
 
-// Normalizes with running statistics; statistics of the batch are for training and are refused.
+// Normalizes with running statistics. Batch statistics, which training uses, are refused.
 Argument batch_norm(const Call& call, const Parts& parts) {
   if (call.flag("training", false)) {
     call.refuse(
@@ -127,7 +127,7 @@ Argument batch_norm(const Call& call, const Parts& parts) {
                     of_channels(parts, offset, shape));
 }
 
-// Normalizes over the tokens and each group of channels, whose means a matrix product averages.
+// Normalizes over the tokens and each group of channels. A matrix product computes the group means.
 Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) {
   const Argument& input = call.argument("input");
   const Shape shape = parts.shape(input);
@@ -157,7 +157,7 @@ Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) 
   return parts("div", {{"self", distance}, {"other", deviation}});
 }
 
-// Normalizes groups of channels: as a layer norm if there is one token, else over tokens, too.
+// Normalizes groups of channels: as a layer norm if there is one token, else over the tokens, too.
 Argument group_norm(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
   const int64_t groups = call.integer(call.has("group") ? "group" : "num_groups");
@@ -188,7 +188,7 @@ Argument group_norm(const Call& call, const Parts& parts) {
 Argument weight_norm(const Call& call, const Parts& parts) {
   const Argument& v = call.argument("v");
   const Shape shape = parts.shape(v);
-  // Here dimension -1 stands for the norm over all elements.
+  // Dimension -1 stands for the norm over all elements.
   const bool is_of_all = call.integer("dim", 0) == -1;
   const size_t dim = is_of_all ? shape.size() : call.dimension("dim", 0, shape.size());
   Shape sizes(shape.size(), 1);
@@ -209,8 +209,8 @@ struct Pool {
   Shape kernel, stride, padding;
 };
 
-// Averages windows by a depthwise convolution with equal weights. If padding does not count,
-// divides by the share of each window that lies inside.
+// Averages windows by a depthwise convolution with equal weights. If padding is excluded, divides
+// by the share of each window that lies inside.
 Argument mean_over_windows(const Parts& parts, const Argument& input, const Pool& pool,
                            bool counts_zeros) {
   const size_t count = pool.kernel.size();
@@ -260,7 +260,7 @@ Argument avg_pool(const Call& call, const Parts& parts) {
   return mean_over_windows(parts, input, pool, call.flag("count_include_pad", true));
 }
 
-// Averages whole dimensions for one result, else adjacent windows.
+// Averages whole dimensions if the output size is 1, else adjacent windows.
 Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   const size_t count = call.op == "adaptive_avg_pool1d" ? 1 : 2;
   const Argument& input = call.argument("self");
@@ -289,7 +289,7 @@ Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   return mean_over_windows(parts, input, pool, true);
 }
 
-// Subtracts neighbours, n times.
+// Takes differences of neighbours, n times.
 Argument diff(const Call& call, const Parts& parts) {
   Argument array = call.argument("self");
   const auto dim = static_cast<int64_t>(call.dimension("dim", -1, parts.shape(array).size()));
@@ -376,7 +376,7 @@ Argument padded(const Call& call, const Parts& parts) {
                {{"self", with_zeros(self)}, {"mask", is_new}, {"value", call.real("value")}});
 }
 
-// Reduces the loss of each element: 0 none, 1 mean, 2 sum.
+// Reduces the elementwise loss: 0 none, 1 mean, 2 sum.
 Argument loss(const Call& call, const Parts& parts) {
   const Argument difference =
       parts("sub", {{"self", call.argument("self")}, {"other", call.argument("target")}});
@@ -389,7 +389,7 @@ Argument loss(const Call& call, const Parts& parts) {
 
 // ---- attention ----
 
-// Repeats keys or values of fewer heads for each query head that shares them.
+// Repeats each key or value head for the query heads that share it.
 Argument repeated_heads(const Call& call, const Parts& parts, const Argument& tensor,
                         int64_t heads) {
   const Shape shape = parts.shape(tensor);
@@ -442,7 +442,7 @@ Argument attention(const Call& call, const Parts& parts) {
   return parts("matmul", {{"self", weights}, {"other", value}});
 }
 
-// Whether each element equals one of the others.
+// Whether each element equals one of `test_elements`.
 Argument is_in(const Call& call, const Parts& parts) {
   const bool is_one = call.find("test_element") != nullptr;
   Argument found = call.argument("elements");

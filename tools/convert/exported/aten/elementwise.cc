@@ -70,7 +70,7 @@ constexpr NumberFunction kSameFunctions[] = {
     {"relu6", relu6},
     {"sign", sign}};
 
-// Tests give 1 if they hold, else 0.
+// Predicates give 1 where they hold, else 0.
 constexpr NumberFunction kTests[] = {
     {"isnan", [](double x) -> double { return std::isnan(x); }},
     {"isinf", [](double x) -> double { return std::isinf(x); }},
@@ -148,7 +148,7 @@ Results gelu_of(const Call& call, OpBudget&) {
   return each_number(call, Gives::kReals, kind == "none" ? gelu : tanh_gelu);
 }
 
-// Applies one slope, or a slope for each channel (dimension 1).
+// Applies one slope, or one slope for each channel (dimension 1).
 Results prelu(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array& slopes = call.array("weight");
@@ -191,8 +191,8 @@ int rank_of(const Operand& operand) {
   return operand.is_number ? 0 : operand.array.rank() == 0 ? 1 : 2;
 }
 
-// Returns PyTorch's type of a result: tensors with dimensions decide first, then scalars, then
-// numbers.
+// Returns the result type by PyTorch's promotion: tensors with dimensions take precedence over
+// scalar tensors, and these over numbers.
 ElementType result_type(const Operand& a, const Operand& b) {
   const Operand& first = rank_of(a) >= rank_of(b) ? a : b;
   const Operand& second = rank_of(a) >= rank_of(b) ? b : a;
@@ -201,8 +201,8 @@ ElementType result_type(const Operand& a, const Operand& b) {
   return kind_of(other) > kind_of(type) ? promote(type, other) : type;
 }
 
-// Returns elements that, repeated in turn, are `array` broadcast to `shape`. Masks and biases,
-// whose dimensions are the last ones, are not copied for each row.
+// Returns a row-major array that gives `array` broadcast to `shape` when repeated. Masks and
+// biases, whose dimensions are the trailing ones, are thus not copied for each row.
 Array repeated(const Array& array, const Shape& shape) {
   const Shape& own = array.shape();
   const auto first = std::ranges::find_if(own, [](int64_t extent) { return extent != 1; });
@@ -231,7 +231,7 @@ std::vector<Result> pairs(const Operand& a, const Operand& b, const Shape& shape
 int64_t wrapping(uint64_t bits) { return static_cast<int64_t>(bits); }
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
 
-// Divide integers; a divisor of 0, which PyTorch refuses, gives 0.
+// Integer division. A divisor of 0, which PyTorch refuses, gives 0.
 int64_t truncated(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? wrapping(0 - bits(a)) : a / b;
 }
@@ -300,7 +300,7 @@ constexpr Arithmetic kArithmetic[] = {
     {"pow", [](double a, double b) { return std::pow(a, b); }, power_of},
     {"atan2", [](double y, double x) { return std::atan2(y, x); }}};
 
-// Computes one op. Bools count as integers; the result has PyTorch's type for the operands.
+// Computes one op. Bools count as integers; the result type follows PyTorch's promotion.
 Array computed(const Call& call, const Arithmetic& row, const Operand& a, const Operand& b,
                ElementType type) {
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
@@ -368,7 +368,7 @@ Results comparison(const Call& call, const Comparison& row) {
   return {Array::boolean(shape, bools)};
 }
 
-// PyTorch shifts all bits out unless the shift is from 0 to 63.
+// PyTorch shifts all bits out if the shift is outside [0, 63].
 int64_t shifted_left(int64_t a, int64_t by) {
   return by < 0 || by > 63 ? 0 : wrapping(bits(a) << by);
 }
@@ -457,7 +457,7 @@ Results clamp(const Call& call, OpBudget&) {
   return {self.array};
 }
 
-// Counts the sorted boundaries below each element, or with `right` those not above it. Refuses
+// Counts the sorted boundaries below each element; with `right`, also those equal to it. Refuses
 // elements so close to a boundary that rounding to float32 decides.
 Results bucketize(const Call& call, OpBudget&) {
   constexpr double kRounding = 1e-6;
@@ -492,13 +492,13 @@ Results fill_with(const Call& call, OpBudget&) {
   return {stretched(value.with_shape({}).to(self.type()), self.shape())};
 }
 
-// Copies src over self: broadcast to its shape, converted to its type.
+// Copies src over self, broadcast to self's shape and converted to its type.
 Results copy(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   return {stretched(call.array("src").to(self.type()), self.shape())};
 }
 
-// ---- complex numbers, as rotations use them ----
+// ---- complex numbers, which rotary embeddings use ----
 
 Results view_as_complex(const Call& call, OpBudget&) {
   const Array& self = call.array("self");

@@ -25,15 +25,15 @@
 namespace arenite::convert {
 namespace {
 
-// Above this share of the largest output the conversion itself is wrong.
+// A larger share of the largest output means that the conversion itself is wrong.
 constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
 
-// Tolerated difference of outputs that the author computed in float16 or bfloat16, in roundings of
-// that type.
+// Tolerated difference from outputs that the author computed in float16 or bfloat16, in rounding
+// steps of that type.
 constexpr double kDigitsOfAuthor = 8.0;
 
-// Counts the elements of the larger matrices, which make up nearly all of a model.
+// Counts the elements of the large matrices, which make up nearly all of a model.
 uint64_t weights_of(const TransformerSpec& spec) {
   const uint64_t width = spec.model_dim;
   return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
@@ -49,7 +49,7 @@ bool has_few_bits(const Graph& graph) {
          });
 }
 
-// Returns the tokenizer beside the model, or the requested one.
+// Returns the requested tokenizer, else the one next to the model.
 std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
                                           const ConvertOptions& options,
                                           const std::string& quoted) {
@@ -61,8 +61,9 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
   throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
 }
 
-// Makes sequences of input 0 as long as sounds are padded to: the extractor of a model's training
-// knows no others. A program of one length knows better.
+// Fixes the length of input 0's sequences to the length that sounds are padded to, since the
+// feature extractor used in training produces no other length. A program with a fixed length takes
+// precedence.
 void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples, uint32_t frames,
                 const std::string& quoted) {
   if (samples == 0 || (input.tokens_min > 1 && input.tokens_min == input.positions_max)) return;
@@ -77,7 +78,7 @@ void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples
   input.tokens_step = 0;
 }
 
-// Returns the sound front end of the model's first input, if an option or the program gives one.
+// Returns the sound front end of the model's first input, if an option or the program defines one.
 std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
                                    ExportedModel* exported, const std::string& quoted) {
   if (exported != nullptr && exported->sound) return exported->sound;
@@ -108,8 +109,8 @@ std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
   return sound;
 }
 
-// Makes the longest sequence `context` positions; 0: as it is. Throws InputError, which begins with
-// `path`, for more than the model has; `positions_max` 0 is a model for any number.
+// Limits the longest sequence to `context` positions; 0 keeps the model's limit. Throws InputError,
+// which begins with `path`, if the model has fewer; `positions_max` 0 means no limit.
 void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path) {
   if (context == 0) return;
   refuse_if(positions_max != 0 && context > positions_max,
@@ -124,8 +125,8 @@ void refuse_context_of_images(const Graph& graph, const std::string& path) {
             path, graph.axes[0].rows);
 }
 
-// Returns the accepted difference from a program that computes in fewer digits than float32: some
-// last digits, added up over its layers.
+// Returns the tolerated difference from a program that computes with less precision than float32: a
+// few units in the last place, accumulated over its layers.
 double author_difference_max(const ExportedProgram& program) {
   double largest = kAuthorDifferenceMax;
   for (const Call& node : program.nodes) {
@@ -150,7 +151,7 @@ bool has_integer_weights(const ExportedProgram& program) {
          });
 }
 
-// The names of the columns that the graph gives out: lines, or JSON with an id2label.
+// Reads the names of the output columns, from lines or from JSON with an id2label.
 std::vector<std::string> read_label_file(const std::filesystem::path& file, uint32_t columns) {
   const FileMap map(file);
   std::string_view text = map.text();
@@ -177,7 +178,7 @@ std::vector<std::string> read_label_file(const std::filesystem::path& file, uint
 }
 
 // Sets the labels of the output columns from `options` or, for an exported program, from a
-// config.json beside it.
+// config.json next to it.
 void name_columns(Recognised& model, const std::filesystem::path& path,
                   const ConvertOptions& options) {
   const uint32_t columns = model.graph.width(model.graph.output);
@@ -201,7 +202,7 @@ void name_columns(Recognised& model, const std::filesystem::path& path,
   model.account.given.push_back(fmt::format("names of classes, from {}", quote(config.string())));
 }
 
-// Recognises the model at `path`, with the outputs that `options` name.
+// Recognises the model at `path`, with the outputs that `options` select.
 Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions& options) {
   ModelOptions source = options.source;
   source.sound_rate = rate_alone(options.sound);
@@ -241,8 +242,8 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   return read;
 }
 
-// Names of CPUs as compilers, boards and people have them, in small letters and digits alone, and
-// the targets for them. The first that is found counts.
+// CPU names used by compilers, boards and users, in lower-case letters and digits only, with their
+// targets. The first match counts.
 constexpr std::pair<std::string_view, const char*> kCpuNames[] = {
     {"cortexm52", "cortex-m-mve"},
     {"cortexm55", "cortex-m-mve"},
@@ -300,7 +301,7 @@ constexpr std::pair<std::string_view, const char*> kCpuNames[] = {
     {"x64", "x86-64-v2, or x86-64-v3 with AVX2"},
     {"amd64", "x86-64-v2, or x86-64-v3 with AVX2"}};
 
-// "for that CPU take ..., or portable, which every CPU runs; "
+// Returns "for that CPU take ..., or portable, which every CPU runs; ".
 std::string hint_of_cpu(const std::string& part) {
   std::string letters;
   for (const char c : part) {
@@ -316,7 +317,7 @@ std::string hint_of_cpu(const std::string& part) {
   return "";
 }
 
-// One name, or "native".
+// Parses one name, or "native".
 Target parse_target(const std::string& part) {
   if (part == "native") return best_kernels().target;
   std::vector<std::string> known;

@@ -98,8 +98,8 @@ struct Form {
   Recognised (*read)(const Opened& model, const ModelOptions& options);
 };
 
-// The fallback for files that match no other form; its reader lists what is supported if it finds
-// no module either.
+// The fallback for files that match no other form; if its reader finds no module either, the error
+// lists what is supported.
 constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
                           [](const Opened& model, const ModelOptions& options) -> Recognised {
                             return {.facts = read_attention_module(model, options)};
@@ -136,7 +136,7 @@ constexpr Form kForms[] = {
     {"Hugging Face", [](const Opened& model) { return !model.model_type().empty(); }, read_decoder},
     {"a state dict", [](const Opened& model) { return is_state_dict(model.tensors); },
      read_program},
-    // A folder that is none of these lacks the model_type that its config should have.
+    // A folder that reaches this row lacks the model_type that its config should have.
     {"Hugging Face",
      [](const Opened& model) {
        return model.config && (model.is_folder() || model.path.extension() == ".json");

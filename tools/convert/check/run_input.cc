@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays stay in their files until a call needs their elements.
+// Arrays stay on disk until a call needs their elements.
 #include "convert/check/run_input.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ constexpr double kHiddenMax = -1000.0;  // added to scores of hidden keys
 constexpr std::string_view kMaskRoles[] = {"kept", "hidden", "added", "lengths"};
 
 // Throws InputError unless an array equals what the file fixes for all calls: the positions of
-// tokens, or that pairs are causal or all visible.
+// tokens, or a pair mask that is causal or shows all pairs.
 void require_as_known(const std::string& file, const AuthorsArray& known,
                       const std::string& option) {
   const NpyArray array = NpyArray::read(file);
@@ -36,14 +36,14 @@ void require_as_known(const std::string& file, const AuthorsArray& known,
   }
 }
 
-// Arrays of an exported program that are no inputs of the model: masks and token types.
+// Arrays of an exported program that are not inputs of the model: masks and token types.
 struct SideArrays {
   std::vector<std::string> masks;  // for each input: file of the mask, or empty
   std::vector<std::string> roles;  // encoding of each mask: kept, hidden, added or lengths
   std::vector<std::string> types;  // for each input: file of the token types, or empty
 };
 
-// Removes these from `given` if it holds all arrays of the author's program, in its order or by
+// Removes side arrays from `given` if it holds all arrays of the author's program, in order or by
 // name. Throws InputError that begins with `option`.
 SideArrays take_sides(std::vector<std::string>& given, const Model& model,
                       const std::string& option) {
@@ -73,7 +73,7 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
     } else if (role == "types") {
       sides.types.at(of) = files[i];
     } else if (std::ranges::count(kMaskRoles, role) != 0) {
-      // Several masks of an input say the same.
+      // Several masks of an input must agree.
       const std::string& other = sides.masks.at(of);
       refuse_if(
           !other.empty() && NpyArray::read(other).to_f64() != NpyArray::read(files[i]).to_f64(),
@@ -89,8 +89,8 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
   return sides;
 }
 
-// Returns the counted tokens of each sequence if the author's program derives them from token ids;
-// nullopt for other inputs. Throws InputError that begins with `option`.
+// Returns how many tokens of each sequence count if the author's program derives that from token
+// ids; nullopt for other inputs. Throws InputError that begins with `option`.
 std::optional<std::vector<uint32_t>> lengths_by_ids(const NpyArray& array, const TokenAxes& axes,
                                                     const Model& model, uint32_t input,
                                                     const std::string& option) {
@@ -151,8 +151,8 @@ std::vector<uint8_t> read_counted(const std::string& file, const std::string& ro
 }
 
 // Removes pair masks from `given`: pairs=FILE, or values beyond the number of inputs. The result is
-// empty for an input that gets none. Throws InputError that begins with `option` if a model takes
-// pairs and has none.
+// empty for an input without a mask. Throws InputError that begins with `option` if the model takes
+// pair masks and none is given.
 std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,
                                     const std::string& option) {
   std::vector<std::string> files(model.inputs());
@@ -176,8 +176,8 @@ std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model
   return files;
 }
 
-// Reads the pair mask of an input, [sequences, tokens, tokens] as the author's program takes it,
-// and returns 1 for each visible pair. Throws InputError.
+// Reads the pair mask of an input, [sequences, tokens, tokens], in the author's convention, and
+// returns 1 for each visible pair. Throws InputError.
 std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, const Model& model,
                                 uint32_t input, const std::string& option) {
   const NpyArray array = NpyArray::read(file);
@@ -186,7 +186,7 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, 
   while (shape.size() < 3) shape.insert(shape.begin(), 1);
   const bool is_of_all = array.shape().size() == 2;
   if (is_of_all) shape[0] = axes.sequences;
-  // A head dimension of 1 may stand second, as attention takes it.
+  // A head dimension of 1 may come second, as attention takes it.
   if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
   if (shape != expected) {
     refuse_shape(array, option,
@@ -211,7 +211,7 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, 
   return pairs;
 }
 
-// The files of one input, and what its options say.
+// The files of one input, and the values of its options.
 struct InputFiles {
   const GivenArrays& given;
   uint32_t number = 0;  // index of the input
@@ -259,7 +259,7 @@ std::vector<uint8_t> read_token_bytes(const std::filesystem::path& path, const c
   return bytes;
 }
 
-// Says in half a sentence why a model cannot skip tokens before valid ones. Null: it can.
+// Returns why a model cannot skip tokens before valid ones, as a clause; null if it can.
 const char* why_no_gaps(const Model& model, uint32_t input) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const uint32_t function = reader.function_of_input(input);
@@ -271,7 +271,7 @@ const char* why_no_gaps(const Model& model, uint32_t input) {
              : "the model takes this input together with others, in which rows have no gaps";
 }
 
-// Reads a mask. If its zeros are all at the end, lengths are enough.
+// Reads a mask. If all its zeros are at the end, lengths replace it.
 void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
   const std::filesystem::path& file = files.mask;
   std::vector<uint8_t> mask =
@@ -297,7 +297,7 @@ void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
   input.visible = std::move(mask);
 }
 
-// Takes lengths from the ids, as the author's program does. A mask beside them must agree.
+// Takes lengths from the ids, as the author's program does. A mask given as well must agree.
 void end_by_ids(const InputFiles& files, const std::vector<uint32_t>& lengths, RunInput& input) {
   for (uint32_t s = 0; s < input.axes.sequences && !files.mask.empty(); ++s) {
     if (lengths[s] == input.lengths[s] && input.visible.empty()) continue;
@@ -435,7 +435,8 @@ RunInput read_run_input(const InputFiles& files, const Model& model, const std::
   return input;
 }
 
-// Throws InputError unless inputs have equally many sequences, each with tokens of all or of none.
+// Throws InputError unless all inputs have the same number of sequences, and each sequence has
+// tokens in all inputs or in none.
 void require_sequences_of_all(const std::vector<RunInput>& inputs, const GivenArrays& given) {
   const RunInput& first = inputs[0];
   for (const RunInput& input : inputs) {

@@ -31,7 +31,7 @@ static_assert(std::size(kDTypes) == static_cast<size_t>(DType::kBool) + 1);
 
 const DTypeRow& row_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 
-// One stored element as `Stored` bytes at any alignment, before its value is known.
+// Loads the bytes of one stored element, at any alignment, without converting them to a number.
 template <typename Stored>
 Stored load(const std::byte* from) {
   Stored value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks and derives sizes of a spec, and names options, with the files that may answer them.
+// Checks and derives sizes of a spec, and names the options, and the files, that may supply facts.
 #include "convert/spec/model_spec.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps become tables of characters, from utf8proc; SentencePiece's map stays as it is.
+// Converts steps to tables of characters, by utf8proc; SentencePiece's map is kept as it is.
 #include "convert/tokenizers/text_changes.h"
 
 #include <cstring>
@@ -26,7 +26,7 @@ std::vector<uint32_t> code_points(std::string_view text) {
   return list;
 }
 
-// A step that maps each character by `become`.
+// Makes a step that maps each character by `become`.
 template <typename Become>
 TextChange fold_all(const Become& become) {
   TextChange change = {.kind = TextStep::kFold};
@@ -60,7 +60,7 @@ TextChange fold_controls(std::string_view controls, uint32_t becomes) {
   return change;
 }
 
-// Expressions of normalizers that only look at white space: first runs of it, then characters.
+// A normalizer's regular expression on white space; runs of it come first, then single characters.
 struct SpaceExpression {
   std::string_view expression;
   bool all_spaces;
@@ -175,7 +175,7 @@ void TextChanges::take_charsmap(std::string_view charsmap, const std::string& pl
   steps.push_back({.kind = TextStep::kCharsmap});
 }
 
-// White space is unchanged, except two kinds of spaces.
+// Normal form C keeps white space, except for two kinds of spaces.
 bool TextChanges::keep_normal_form() const {
   for (const TextChange& change : steps) {
     const bool is_space = change.kind == TextStep::kShrink || change.kind == TextStep::kStrip ||

@@ -181,7 +181,7 @@ bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
   const bool is_by_pair = linked(Need::kScoreTables) &&
                           check.op.choice<ScoreTerms>(AttentionOp::kTermsBy) == ScoreTerms::kPairs;
   if (is_by_pair || (!check.has(AttentionOp::kTerms) && !brings_terms(check))) return true;
-  return check.refuse("keys of another axis have a bias not by pair",
+  return check.refuse("cross-attention takes biases by pair only",
                       check.number_field(AttentionOp::kTerms), check.index);
 }
 
@@ -210,7 +210,7 @@ bool verify_attention(const OpCheck& check) {
   if (linked(Need::kPairMask) && kAxesLinked &&
       mask.kind == static_cast<uint32_t>(MaskKind::kPairs) &&
       check.model.axes()[cache.axis].kind != AxisKind::kInput) {
-    return check.refuse("a mask by pair has keys that are not an input's rows", "masks.kind",
+    return check.refuse("a pair mask has keys that are not an input's rows", "masks.kind",
                         mask_index);
   }
   const bool seen = mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookahead == 0 &&
@@ -660,8 +660,7 @@ bool verify_ops(const ModelReader& model, const Refusal& refuse) {
   }
   const uint32_t columns = model.slot(model.output_slot(model.functions() - 1)).width;
   if (model.labels() != 0 && model.labels() != columns) {
-    return refuse("the labels are not one for each output column", "labels", 0, model.labels(),
-                  columns);
+    return refuse("expected a label for each output column", "labels", 0, model.labels(), columns);
   }
   return true;
 }

@@ -267,7 +267,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file, si
   uint32_t targets_seen = 0;
   const uint32_t targets = model.packed_count();
   if (model.tensor_offsets() != targets * model.tensors()) {
-    return refuse("the offsets are not one for each target and tensor", "tensor_offsets", 0,
+    return refuse("expected an offset for each target and tensor", "tensor_offsets", 0,
                   model.tensor_offsets(), targets * model.tensors());
   }
   for (uint32_t i = 0; i < model.packed_count(); ++i) {

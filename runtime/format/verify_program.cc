@@ -193,7 +193,7 @@ bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse)
                   model.slots() - 1);
   }
   if (model.slot(output).last_op != last_op) {
-    return refuse("the output must be alive to the last op", "slots.last_op", output,
+    return refuse("the output must stay alive until the last op", "slots.last_op", output,
                   model.slot(output).last_op, last_op);
   }
   if (!model.is_of_blocks(model.slot(output).axis)) return true;
@@ -214,7 +214,7 @@ bool verify_input(const ModelReader& model, uint32_t index, const Refusal& refus
   const SlotView& slot = model.slot(input);
   const uint32_t first_op = model.first_op(model.function_of_input(index));
   if (slot.first_op != first_op || slot.axis != model.axis_of_input(index)) {
-    return refuse("the input must be alive from the first op, on its axis", "slots.first_op", input,
+    return refuse("the input must be on its axis, alive from the first op", "slots.first_op", input,
                   slot.first_op, first_op);
   }
   return true;
@@ -367,8 +367,8 @@ bool verify_functions(const ModelReader& model, const Refusal& refuse) {
     end += function.ops;
     const uint32_t inputs = function.inputs;
     if (inputs == 0 || (inputs & ~all_inputs) != 0 || (inputs & taken) != 0) {
-      return refuse("a function takes no input, or one that is unknown or taken",
-                    "functions.inputs", i, inputs, all_inputs & ~taken);
+      return refuse("a function has no input, or an unknown or taken one", "functions.inputs", i,
+                    inputs, all_inputs & ~taken);
     }
     taken |= inputs;
   }

@@ -104,7 +104,7 @@ bool verify_list(const TokenizerView& view, uint32_t index, const Refusal& refus
   }
   const size_t length = view.list(rule.as_long_as).size();
   if (list.size() != length || length > size_t{1} << rule.most_log2) {
-    return refuse("a list is too long, or not as long as the one that it belongs to", rule.field, 0,
+    return refuse("a list is too long, or not as long as its parallel list", rule.field, 0,
                   list.size(), list.size() != length ? length : size_t{1} << rule.most_log2);
   }
   const uint32_t most = largest(rule.numbers, view);
@@ -113,11 +113,11 @@ bool verify_list(const TokenizerView& view, uint32_t index, const Refusal& refus
     if (list[i] > most) {
       return refuse(rule.numbers == Numbers::kTokens || rule.numbers == Numbers::kTokensOrNone
                         ? Message("a token is not in the vocabulary")
-                        : Message("a value of a list is out of range"),
+                        : Message("a list has a value out of range"),
                     rule.field, i, list[i], most);
     }
     if (rule.increases && i > 0 && list[i] <= list[i - 1]) {
-      return refuse("the values of a list are not in order", rule.field, i, list[i], list[i - 1]);
+      return refuse("the values of a list are not sorted", rule.field, i, list[i], list[i - 1]);
     }
   }
   return true;
@@ -149,7 +149,7 @@ bool verify_ranges(const std::span<const uint32_t>& ranges, bool needed, uint32_
 bool verify_increase(const std::span<const uint32_t>& list, Message field, const Refusal& refuse) {
   for (uint32_t i = 1; i < list.size(); ++i) {
     if (list[i] > list[i - 1]) continue;
-    return refuse("the values of a list are not in order", field, i, list[i], list[i - 1]);
+    return refuse("the values of a list are not sorted", field, i, list[i], list[i - 1]);
   }
   return true;
 }
@@ -428,8 +428,8 @@ bool verify_later(const TokenizerView& view, const Refusal& refuse) {
   const bool is_unigram = view.kind == TokenizerKind::kUnigram;
   const size_t scores = is_unigram ? 2 * (view.whole_tokens.size() + 1) : 0;
   if (view.scores.size() != scores) {
-    return refuse("the scores are not one for each piece and the unknown one", "tokenizer.scores",
-                  0, view.scores.size(), scores);
+    return refuse("expected a score for each piece and the unknown one", "tokenizer.scores", 0,
+                  view.scores.size(), scores);
   }
   const auto& map = view.charsmap;
   if (!map.empty() && (map.size() < 3 || map[0] == 0 ||

@@ -131,7 +131,8 @@ Result<SelfTest> Session::self_test(Diagnostic* why) {
                   "self_test");
   }
   if constexpr (kRowsAreIntegers) {
-    return refuse(why, Status::kUnsupported, "self-tests need a build on float rows", "self_test");
+    return refuse(why, Status::kUnsupported, "self-tests need a build with float rows",
+                  "self_test");
   }
   const StoredTest stored(state.reader, state.model.file(), state.layout.kv_type);
   SelfTestInputs inputs;

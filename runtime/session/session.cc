@@ -81,7 +81,7 @@ namespace {
   SessionState& state = SessionState::of(session);
   if (kFunctionsLinked && state.reader.inputs() != 1) {
     return refuse(why, Status::kInvalidArgument,
-                  "the model has several inputs or functions: say which", "function");
+                  "the model has several inputs or functions: name one", "function");
   }
   return state.begin({0, {&input, 1}, from_start}, why);
 }
@@ -212,9 +212,8 @@ Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   if (is_all && status == Status::kOk) status = state.run_ops(UINT32_MAX, why);
   if (status != Status::kOk) return status;
   if (slice.needs == 0 || slice.room != budget) return state.ops_left;
-  return refuse(why, Status::kInvalidArgument, "the op's smallest slice takes a larger budget",
-                "op", state.reader.end_of_ops(state.function) - state.ops_left, budget,
-                slice.needs);
+  return refuse(why, Status::kInvalidArgument, "the op's smallest slice exceeds the budget", "op",
+                state.reader.end_of_ops(state.function) - state.ops_left, budget, slice.needs);
 }
 
 bool Output::finite() const { return all_finite(data, size_t{rows} * features); }

@@ -190,7 +190,7 @@ class InputCheck {
   Status sequence(uint32_t index) {
     const uint32_t tokens = input_.tokens_of(index);
     if (!input_.back_to_back && tokens > input_.tokens) {
-      return refuse(why_, kInvalid, "a length is beyond the tokens given", "batch.lengths", index,
+      return refuse(why_, kInvalid, "a length exceeds the given tokens", "batch.lengths", index,
                     tokens, input_.tokens);
     }
     if (!input_.visible.empty() && tokens == 0) {
@@ -270,7 +270,7 @@ class InputCheck {
     }
     const uint32_t width = input_.is_tokens ? 1 : model_.slot(model_.input_slot(number_)).width;
     if (!input_.visible.empty() || input_.outputs.size() * width != input_.size) {
-      return refuse(why_, kInvalid, "the outputs are not one for each token", kField, 0,
+      return refuse(why_, kInvalid, "expected an outputs value for each token", kField, 0,
                     input_.outputs.size(), input_.size / width);
     }
     uint64_t rows = 0;
@@ -288,9 +288,9 @@ class InputCheck {
   // Checks the pairs of all sequences, if the model takes pairs: each token must see at least one.
   Status pairs() {
     if (!model_.takes_pairs(number_)) {
-      return input_.pairs.empty()
-                 ? Status::kOk
-                 : refuse(why_, Status::kUnsupported, "the model takes no pairs", "batch.pairs");
+      return input_.pairs.empty() ? Status::kOk
+                                  : refuse(why_, Status::kUnsupported,
+                                           "the model takes no pair mask", "batch.pairs");
     }
     if (input_.pairs.data() == kAllPairs) return Status::kOk;
     Checked cells = 0;

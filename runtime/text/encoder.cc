@@ -42,9 +42,8 @@ Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic* why) 
     const bool added =
         has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
     if (linked(Need::kUnigram) && !added && is_too_small_) {
-      return refuse(why, Status::kInvalidArgument,
-                    "the span is too small for what the normalizer makes of this text", "out", 0,
-                    out_.size(), 0);
+      return refuse(why, Status::kInvalidArgument, "the span is too small for the normalized text",
+                    "out", 0, out_.size(), 0);
     }
     if (!added) {
       const Message reason = view_.kind == format::TokenizerKind::kWordPiece

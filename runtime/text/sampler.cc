@@ -209,17 +209,17 @@ Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) 
   constexpr Status kInvalid = Status::kInvalidArgument;
   // NaN fails each of these comparisons.
   if (!(options.repetition_penalty > 0.0f && options.repetition_penalty < kInfinity)) {
-    return refuse(why, kInvalid, "a repetition penalty is a finite number above 0",
+    return refuse(why, kInvalid, "repetition_penalty must be finite and above 0",
                   "repetition_penalty");
   }
   if (!(options.temperature >= 0.0f && options.temperature < kInfinity)) {
-    return refuse(why, kInvalid, "a temperature is a finite number from 0 on", "temperature");
+    return refuse(why, kInvalid, "temperature must be finite and at least 0", "temperature");
   }
   if (!(options.top_p > 0.0f && options.top_p <= 1.0f)) {
-    return refuse(why, kInvalid, "top_p is above 0 and at most 1", "top_p");
+    return refuse(why, kInvalid, "top_p must be above 0 and at most 1", "top_p");
   }
   if (!(options.min_p >= 0.0f && options.min_p <= 1.0f)) {
-    return refuse(why, kInvalid, "min_p is from 0 to 1", "min_p");
+    return refuse(why, kInvalid, "min_p must be from 0 to 1", "min_p");
   }
   Sampler sampler;
   sampler.options_ = options;

@@ -90,7 +90,7 @@ class Search {
     if (budget_.max_bytes) {
       require_reachable(lowest);
       if (bytes_of(highest) <= *budget_.max_bytes) {
-        return chosen(highest, "the file is small enough with all as large as they can be");
+        return chosen(highest, "the file is small enough with all matrices at their largest type");
       }
     }
     // The middle level is q8 for groups that can have it.
@@ -103,7 +103,7 @@ class Search {
     if (is_middle_enough) return lower(highest, middle);
     round(lowest);
     if (!budget_.max_bytes && keeps_perplexity(lowest)) {
-      return chosen(lowest, "the perplexity is kept with all as small as they can be");
+      return chosen(lowest, "the perplexity is kept with all matrices at their smallest type");
     }
     return lower(middle, lowest);
   }
@@ -224,7 +224,7 @@ class Search {
     refuse_if(budget_.max_perplexity_increase && !(predicts_tokens(model) && before_.calibration),
               "{}: --max-perplexity-increase: {}: pass --max-bytes with --weights auto instead",
               plan_.path,
-              before_.calibration ? "the model gives no probabilities of what comes next"
+              before_.calibration ? "the model does not predict a next token"
                                   : "there is no text to measure it on");
     if (before_.calibration) {
       distance_.emplace(reference, before_.calibration->fitted);
@@ -232,7 +232,7 @@ class Search {
       if (budget_.max_perplexity_increase) perplexity_ = perplexity_of(reference, held_out_);
     } else {
       notes_.emplace_back(
-          "types are chosen for made-up input: pass --calibrate FILE with what the model will see");
+          "types are chosen by random input: pass --calibrate FILE with realistic input");
       distance_.emplace(reference, made_up_input(model).held_out);
     }
   }
@@ -341,9 +341,9 @@ class Search {
     const uint64_t least = bytes_of(lowest);
     if (least <= *budget_.max_bytes) return;
     throw InputError(
-        "{}: --max-bytes: found {}, expected at least {}, which the file takes with all matrices "
-        "as small as they can be{}{}",
-        plan_.path, *budget_.max_bytes, least, keep_.empty() ? "" : ", but for those of --keep",
+        "{}: --max-bytes: found {}, expected at least {}, the file's size with all matrices at "
+        "their smallest type{}{}",
+        plan_.path, *budget_.max_bytes, least, keep_.empty() ? "" : ", except those of --keep",
         plan_.targets.size() > 1 ? ": pass fewer targets" : "");
   }
 

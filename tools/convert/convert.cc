@@ -69,11 +69,11 @@ void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples
   if (samples == 0 || (input.tokens_min > 1 && input.tokens_min == input.positions_max)) return;
   const uint64_t tokens = numbers.frames(samples) / frames;
   const uint64_t most = input.positions_max != 0 ? input.positions_max : 1u << 24;
-  refuse_if(tokens > most || tokens != format::allowed_length(input, static_cast<uint32_t>(tokens)),
-            "{}: --sound: each sound is made {} samples long, {} tokens, and the model takes {} to "
-            "{}: pass length=N, the samples of your training's sounds, or length=0 where they are "
-            "not padded",
-            quoted, samples, tokens, std::max(1u, input.tokens_min), most);
+  refuse_if(
+      tokens > most || tokens != format::allowed_length(input, static_cast<uint32_t>(tokens)),
+      "{}: --sound: each sound is padded to {} samples, {} tokens, but the model takes {} to {}: "
+      "pass length=N, the samples that training padded sounds to, or length=0 if it did not",
+      quoted, samples, tokens, std::max(1u, input.tokens_min), most);
   input.tokens_min = input.positions_max = static_cast<uint32_t>(tokens);
   input.tokens_step = 0;
 }
@@ -95,8 +95,8 @@ std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
   };
   const uint32_t width = graph.width(*std::ranges::find_if(graph.order(), is_input));
   refuse_if(width % features != 0 || width / features > kFramesPerTokenMax,
-            "{}: --sound: a frame has {} features, and the model reads {}: expected as many, or a "
-            "multiple of a frame's",
+            "{}: --sound: a frame has {} features, but the model reads {}: expected the same "
+            "number, or a multiple of a frame's",
             quoted, features, width);
   GraphInput& input = graph.inputs[0];
   const GraphInput before = input;
@@ -171,8 +171,8 @@ std::vector<std::string> read_label_file(const std::filesystem::path& file, uint
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   refuse_if(labels.size() != columns,
-            "{}: it has {} labels, one per line, and the model outputs {} values: expected as many "
-            "labels",
+            "{}: it has {} labels, one per line, but the model outputs {} values: expected a label "
+            "for each",
             quote(file.string()), labels.size(), columns);
   return labels;
 }
@@ -214,7 +214,7 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   }
   Recognised read = recognise(opened, source);
   refuse_if(options.decoder.empty() && !options.source.encoded.empty(),
-            "{}: --encoded names an input of a second program: give that, too",
+            "{}: --encoded names an input of a second program: pass that program, too",
             quote(path.string()));
   if (!source.state_dict.empty()) {
     read.account.given.push_back(fmt::format("--state-dict {}", source.state_dict));
@@ -402,8 +402,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
         quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, before);
   } else if (!options.calibration.files.empty() && !options.budget) {
     throw InputError(
-        "{}: --calibrate: all weights are float32, which nothing is rounded for: pass "
-        "--weights or --kv int8, too, or drop the option",
+        "{}: --calibrate: all weights are float32, so nothing is quantized: pass --weights or --kv "
+        "int8, too, or drop the option",
         quoted);
   }
   conversion.program = lower(conversion.rewritten, name);
@@ -415,7 +415,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   if (tokenizer && conversion.program.functions.size() > 1) {
     const uint32_t start = tokenizer->start + 1;
     refuse_if(start >> (kUnreadInputShift - kStartTokenShift) != 0,
-              "{}: its decoder begins with token {}, which a file cannot say", quoted, start - 1);
+              "{}: its decoder begins with token {}, an id too large for a model file to store",
+              quoted, start - 1);
     conversion.program.array_flags |= start << kStartTokenShift;
   }
   conversion.file = pack_model(conversion.program, targets, quoted);

@@ -68,8 +68,7 @@ std::string notes_of(const GptqReport& report, bool has_hessian, const std::stri
   std::vector<std::string> notes;
   if (report.scales.zeroed != 0) {
     notes.push_back(
-        fmt::format("{} of its rows or blocks are zeros: their scales would be below "
-                    "{:.0e}",
+        fmt::format("{} of its rows or blocks become zeros: their scales would be below {:.0e}",
                     report.scales.zeroed, kScaleMin));
   }
   if (has_hessian && !report.compensated) {
@@ -92,8 +91,8 @@ std::string rule_for(const LinearNode& linear) {
 
 void require_finite(const std::string& name, const std::vector<float>& weights) {
   if (const auto place = first_non_finite(weights)) {
-    throw InputError("{}: element {} is not finite: quantized weights must be", quote(name),
-                     *place);
+    throw InputError("{}: element {} is not finite: only finite weights can be quantized",
+                     quote(name), *place);
   }
 }
 

@@ -24,7 +24,9 @@ void check_options(const TransformerSpec& spec, const ModelOptions& options,
   check_said(options, spec.heads, spec.activation, where);
   if (options.norm_first) {
     throw InputError(
-        "{}: --norm-{}: the model's own config says what this model computes: drop the option",
+        "{}: --norm-{}: the model's own config defines the whole computation of this model: drop "
+        "the "
+        "option",
         where, *options.norm_first ? "first" : "last");
   }
   refuse_options_of_state_dicts(options, where);

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.merge_rights", "not in the vocabulary"}},
         FileRule{"MergeRank",
                  put(kMergeRanks, 1, kNoToken),
-                 {"tokenizer.merge_ranks", "a value of a list is out of range", 1}},
+                 {"tokenizer.merge_ranks", "a list has a value out of range", 1}},
         FileRule{"MergeToken",
                  put(kMergeTokens, 0, 9),
                  {"tokenizer.merge_tokens", "not in the vocabulary"}},
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.special_flags", "unknown flag", 1}},
         FileRule{"SpecialIndex",
                  put(kSpecialOrder, 0, 3),
-                 {"tokenizer.special_order", "a value of a list is out of range"}},
+                 {"tokenizer.special_order", "a list has a value out of range"}},
         FileRule{"SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}},
         FileRule{"ClassesMissing",
                  choose(&TokenizerNumbers::pattern, 1),
@@ -273,7 +273,7 @@ TEST(UnigramRules, AcceptIntactFiles) {
 INSTANTIATE_TEST_SUITE_P(
     All, UnigramRulesOfFiles,
     testing::Values(
-        FileRule{"Scores", resize(kScores, 8), {"tokenizer.scores", "one for each piece"}},
+        FileRule{"Scores", resize(kScores, 8), {"tokenizer.scores", "score for each piece"}},
         FileRule{"ScoresOfPairs",
                  choose(&TokenizerNumbers::kind, 0),
                  {"tokenizer.scores", "no such list"}},

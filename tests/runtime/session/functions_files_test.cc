@@ -79,7 +79,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
     {"OutputOfNoSlot", [](Program& p) { p.functions[0].output_slot = 99; }, "functions.output_slot",
      "does not exist"},
     {"OutputOfAnother", [](Program& p) { p.functions[0].output_slot = p.functions[1].output_slot; },
-     "slots.last_op", "alive to the last op"},
+     "slots.last_op", "alive until the last op"},
     {"ReadBeforeStored", [](Program& p) { body_of(p, OpKind::kAttention, kCross).numbers[0] = 2; },
      "ops.cache", "no earlier op has stored"},
     {"StoredTwice", [](Program& p) { body_of(p, OpKind::kStore, 1).numbers[0] = 0; }, "ops.cache",
@@ -121,7 +121,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        body_of(p, OpKind::kAttention, kCross).numbers[2] =
            p.add_vector("slopes", std::vector<float>(2, 1.0f));
      },
-     "ops.terms", "not by pair"},
+     "ops.terms", "takes biases by pair only"},
     {"NoPairsOfKeysOfAnotherAxis",
      [](Program& p) {
        body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
@@ -149,7 +149,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
            static_cast<uint32_t>(ScoreTerms::kQueries);
      },
-     "ops.terms", "not by pair"},
+     "ops.terms", "takes biases by pair only"},
     // The verifier follows functions with windows before it has checked their ops.
     {"WindowsOfAll",
      [](Program& p) {

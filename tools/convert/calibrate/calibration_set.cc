@@ -209,8 +209,8 @@ CalibrationSet read_calibration(const std::vector<std::string>& given, const Mod
   Sequences sequences = files.size() == 1 ? read_file(files[0], model) : read_arrays(files, model);
   const uint64_t found = CalibrationSet::tokens_of(sequences);
   refuse_if(found < kCalibrationTokensMin,
-            "{}: {} is too short: found {} tokens that can be used, expected at least {}", kOption,
-            quoted, found, kCalibrationTokensMin);
+            "{}: {} is too short: found {} usable tokens, expected at least {}", kOption, quoted,
+            found, kCalibrationTokensMin);
   thin_out(sequences);
   const size_t count = sequences.size();
   CalibrationSet set;
@@ -286,7 +286,7 @@ class Writer {
     for (uint32_t i = 0; i < kSideBySide; ++i) begin_text(i);
     uint64_t tokens = 0;
     for (uint64_t steps = 0; tokens < kTokens && steps < kStepsMax; ++steps) {
-      report_progress("writing a text to round the weights for",
+      report_progress("generating calibration text",
                       static_cast<double>(tokens) / static_cast<double>(kTokens));
       step();
       tokens += kSideBySide;
@@ -330,8 +330,8 @@ class Writer {
     for (uint32_t i = 0; i < kSideBySide; ++i) {
       const Result<TokenId> id = samplers_[i].sample(logits[i], {}, candidates_);
       refuse_if(!id.ok(),
-                "the model gives logits that are not finite, so it cannot write text to calibrate "
-                "with: pass --calibrate FILE");
+                "the model gives logits that are not finite, so it cannot generate calibration "
+                "text: pass --calibrate FILE");
       texts_[i].ids.push_back(*id);
     }
   }
@@ -397,7 +397,7 @@ CalibrationSet made_up_input(const Model& model) {
   ModelInput all = made_up(model, 0);
   for (uint32_t i = 1; i < model.inputs(); ++i) all.others.push_back(made_up(model, i));
   CalibrationSet set;
-  set.source = fmt::format("made up: {} sequences of {} tokens", kMadeUpSequences, all.tokens);
+  set.source = fmt::format("random input: {} sequences of {} tokens", kMadeUpSequences, all.tokens);
   for (uint32_t i = 0; i < kMadeUpSequences; ++i) set.held_out.push_back(all.sequence(i));
   return set;
 }

@@ -381,7 +381,7 @@ uint32_t token_count_for(uint32_t wanted, const Program& program) {
   }
   const uint32_t most = input.positions_max;
   refuse_if(most != 0 && tokens > most,
-            "with {} tokens a row of its mask sees nothing: expected --context {} or more", most,
+            "with {} tokens a row of its mask sees no key: expected --context {} or more", most,
             tokens);
   return tokens;
 }

@@ -297,7 +297,7 @@ std::string basis_of(const Account& account) {
     text += fmt::format("\n  assumed: {}", fmt::join(account.assumed, "; "));
   }
   if (!text.empty()) return " One of these may be wrong:" + text + "\n";
-  return " All that the conversion rests on is what the author's own file says.";
+  return " The conversion relies on the author's own file alone.";
 }
 
 }  // namespace
@@ -363,15 +363,14 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     compare(*in_float32, best_kernels().target, check.largest_difference);
     check.difference_in_few_bits = of_file;
   }
-  refuse_if(
-      !(check.largest_difference <= conversion.author_difference_max * check.largest_value),
-      "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
-      "the largest of them is {:.2e}: expected {} of that at most.{} Or the author's model was not "
-      "in eval mode, hid padding, derived a constant from the number of tokens, or did not read "
-      "{}. No "
-      "file was written",
-      quote(checkpoint), quote(output_array.name()), check.largest_difference, check.largest_value,
-      conversion.author_difference_max, basis_of(conversion.account), fmt::join(names, ", "));
+  refuse_if(!(check.largest_difference <= conversion.author_difference_max * check.largest_value),
+            "{}: the converted model does not compute {}: outputs differ by up to {:.2e}, and the "
+            "largest of them is {:.2e}: expected at most {} of that.{} Or the author's model was "
+            "not in eval mode, masked padding, derived a constant from the number of tokens, or "
+            "did not read {}. No file was written",
+            quote(checkpoint), quote(output_array.name()), check.largest_difference,
+            check.largest_value, conversion.author_difference_max, basis_of(conversion.account),
+            fmt::join(names, ", "));
   return check;
 }
 

@@ -336,8 +336,8 @@ std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string
 void require_same_sequences(const NpyArray& one, uint32_t sequences_of_one, const NpyArray& other,
                             uint32_t sequences_of_other, const std::string& option) {
   refuse_if(sequences_of_one != sequences_of_other,
-            "{}: {} has {} sequences, and {} has {}: expected as many", option, quote(one.name()),
-            sequences_of_one, quote(other.name()), sequences_of_other);
+            "{}: {} has {} sequences, and {} has {}: expected equal numbers", option,
+            quote(one.name()), sequences_of_one, quote(other.name()), sequences_of_other);
 }
 
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,

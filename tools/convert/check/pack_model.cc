@@ -278,11 +278,10 @@ void require_same_weights(const format::ModelReader& reader, const Program& prog
     if (std::ranges::equal(packed, std::span(reader.weights(index, i).data, packed.size()))) {
       continue;
     }
-    refuse_if(
-        index == source,
-        "{}: tensor {} of target {}: its packing cannot be undone: between its numbers lie bytes "
-        "other than zero, which no converter writes: convert the checkpoint again",
-        path, quote(tensor.name), name(target_at(reader, index)));
+    refuse_if(index == source,
+              "{}: tensor {} of target {}: its weights cannot be unpacked: its padding has bytes "
+              "other than zero, which no converter writes: convert the checkpoint again",
+              path, quote(tensor.name), name(target_at(reader, index)));
     throw InputError(
         "{}: tensor {}: targets {} and {} hold different weights, so the model is ambiguous: name "
         "one of the two with --target, or convert the checkpoint again",

@@ -77,8 +77,8 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
       const std::string& other = sides.masks.at(of);
       refuse_if(
           !other.empty() && NpyArray::read(other).to_f64() != NpyArray::read(files[i]).to_f64(),
-          "{}: {} and {} say different things about tokens of {}: the model has one length "
-          "of each sequence",
+          "{}: {} and {} disagree about the tokens of {}: the model has one length for each "
+          "sequence",
           option, quote(other), quote(files[i]), quote(model.input(of).name));
       sides.masks[of] = files[i];
       sides.roles[of] = role;
@@ -167,8 +167,8 @@ std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model
       found = given.size() > model.inputs() ? given.begin() + model.inputs() : given.end();
     }
     refuse_if(found == given.end(),
-              "{}: the model takes which tokens see which, too: expected pairs=FILE, a .npy file "
-              "of 0 and 1 [batch, tokens, tokens]",
+              "{}: the model also takes a pair mask: expected pairs=FILE, an .npy file of 0 and 1 "
+              "[batch, tokens, tokens]",
               option);
     files[i] = is_named ? found->substr(kName.size()) : *found;
     given.erase(found);
@@ -231,8 +231,8 @@ void check_lengths(const InputFiles& files, const TokenAxes& axes) {
             "{}: found {} values, expected one for each of the {} sequence{} in {}", option,
             lengths.size(), axes.sequences, axes.sequences == 1 ? "" : "s", file);
   for (const uint32_t length : lengths) {
-    refuse_if(length > axes.tokens, "{}: found {}; at most the {} tokens in {}", option, length,
-              axes.tokens, file);
+    refuse_if(length > axes.tokens, "{}: found length {}: expected at most {}, the tokens in {}",
+              option, length, axes.tokens, file);
   }
   refuse_if(std::ranges::all_of(lengths, [](uint32_t length) { return length == 0; }),
             "{}: found zeros only, expected at least one token to run", option);
@@ -282,7 +282,7 @@ void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
     const auto row = std::span(mask).subspan(size_t{s} * input.axes.tokens, input.axes.tokens);
     input.lengths[s] = static_cast<uint32_t>(std::ranges::count(row, 1));
     if (input.lengths[s] == 0) {
-      throw InputError("{}: hides a whole sequence, the one at {}: expected a 1 in each",
+      throw InputError("{}: hides all of the sequence at {}: expected a 1 in each sequence",
                        quote(file.string()), s);
     }
     has_gaps = has_gaps || std::ranges::count(row.first(input.lengths[s]), 0) != 0;
@@ -302,8 +302,8 @@ void end_by_ids(const InputFiles& files, const std::vector<uint32_t>& lengths, R
   for (uint32_t s = 0; s < input.axes.sequences && !files.mask.empty(); ++s) {
     if (lengths[s] == input.lengths[s] && input.visible.empty()) continue;
     throw InputError(
-        "{}: ends the sequence at {} after {} tokens, and {} says that {} count: expected the same "
-        "of both, and padding after the tokens",
+        "{}: ends the sequence at {} after {} tokens, but {} says that {} count: expected both to "
+        "agree, and padding after the tokens",
         quote(input.array.name()), s, lengths[s], quote(files.mask.string()), input.lengths[s]);
   }
   input.lengths = lengths;
@@ -444,8 +444,8 @@ void require_sequences_of_all(const std::vector<RunInput>& inputs, const GivenAr
                            given.option);
     for (uint32_t s = 0; s < input.axes.sequences; ++s) {
       refuse_if((input.lengths[s] == 0) != (first.lengths[s] == 0),
-                "{}: sequence {} has {} tokens of {} and {} of {}: expected some of each input, "
-                "or none of any",
+                "{}: sequence {} has {} tokens of {} and {} of {}: expected tokens of all inputs "
+                "or of none",
                 given.lengths_option, s, first.lengths[s], quote(first.array.name()),
                 input.lengths[s], quote(input.array.name()));
     }

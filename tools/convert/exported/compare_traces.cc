@@ -82,7 +82,7 @@ std::string InputLengths::text() const {
 
 std::string InputLengths::steps_text() const {
   if (traced % step == 0) return fmt::format("multiples of {} only", step);
-  return fmt::format("lengths {} apart only, such as {}", step, traced);
+  return fmt::format("only lengths in steps of {}, such as {}", step, traced);
 }
 
 std::string LengthClaim::text() const {
@@ -94,7 +94,7 @@ std::string LengthClaim::text() const {
     // Guards exist only if sizes were exported as dynamic.
     text += guards.empty()
                 ? "it was exported with a fixed number of them"
-                : "torch.export kept the example's number alone, for its guard " + quote(guards[0]);
+                : "torch.export fixed the example's number, for its guard " + quote(guards[0]);
     if (guards.size() > 1) text += fmt::format(" and {} more", guards.size() - 1);
     return text + (export_lines.empty() ? "" : "; for any length, export it with" + export_lines);
   }
@@ -119,8 +119,9 @@ std::string LengthClaim::text() const {
   for (const InputLengths& input : inputs) {
     if (input.step > 1) text += "; it was exported for " + input.steps_text();
     if (input.parting_guard.empty()) continue;
-    text += fmt::format("; its guard {} parts the lengths: those around the example's are kept",
-                        quote(input.parting_guard));
+    text += fmt::format(
+        "; its guard {} splits the range of lengths: the part around the example's is kept",
+        quote(input.parting_guard));
   }
   if (is_end_chosen) text += "; --context N makes it longer";
   if (ends_with_mask) text += "; its mask does not follow from distances";
@@ -128,7 +129,7 @@ std::string LengthClaim::text() const {
   if (ends_with_angles) text += "; its rotation angles are known up to that length";
   if (is_proved) text += "; as --expect proves";
   if (!since.empty())
-    text += fmt::format("; each length was computed, since {} is not linear in it", since);
+    text += fmt::format("; each length was computed, since {} is not linear in the length", since);
   if (!computed.empty()) {
     std::vector<std::string> lengths;
     for (const Lengths& each : computed) lengths.push_back(lengths_text(each));
@@ -624,17 +625,16 @@ std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_s
         "or make it bool [sequences, tokens], and True at padding",
         quote(side.input->name));
   }
-  return "Some part of the program is misread: export its parts, as "
-         "torch.export.export(model.encoder.eval(), (x,)), to see which, and write that part "
-         "differently";
+  return "Part of the program is misread: export its parts, such as "
+         "torch.export.export(model.encoder.eval(), (x,)), to find which, and rewrite that part";
 }
 
 void note_ids(ExportedModel& model) {
   for (const GraphInput& input : model.graph.inputs) {
     if (input.end.rule != SequenceEnd::Rule::kNone) {
       model.account.assumed.push_back(
-          fmt::format("the program ends sequences of {} {}, as arenite run does: a session is fed "
-                      "the tokens up to that one",
+          fmt::format("the program ends sequences of {} {}, as arenite run does: pass a session "
+                      "only the tokens up to that one",
                       quote(input.name), input.end.text()));
     }
     for (const auto& [column, ids] : input.ids_of_columns) {
@@ -651,7 +651,7 @@ void note_rows_of_padding(ExportedModel& model) {
     const GraphInput& input = model.graph.inputs[i];
     if (!model.may_see_nothing || (of & 1u << i) == 0 || input.padding_ids.empty()) continue;
     model.account.assumed.push_back(fmt::format(
-        "sequences of {} begin with a token that counts: rows before it, of the padding {}, see no "
+        "sequences of {} must begin with a token that counts: leading rows of padding {} see no "
         "key and differ from the program's, which are NaN or means of hidden values",
         quote(input.name), fmt::join(input.padding_ids, ", ")));
   }

@@ -665,7 +665,7 @@ class ModelReader {
         !width.is_fixed()) {
       model_.length = fmt::format(
           "rows of exactly {} features, one for each sequence: it was exported for other numbers "
-          "of features, too, and each of them needs an export of its own",
+          "of features, too, and each needs its own export",
           width.size);
       return;
     }

@@ -114,8 +114,8 @@ void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& whe
   const uint32_t least = next_fitting(std::max(1u, input.tokens_min));
   const bool fits = most == 0 ? given.positions_max == 0 : least <= most;
   refuse_if(!fits,
-            "{}: its input '{}' takes {} to {} rows, which the first program gives at no length: "
-            "export both for lengths that fit",
+            "{}: its input '{}' takes {} to {} rows, but the first program outputs such a number "
+            "at no length: export both for lengths that fit",
             where, given.name, std::max(1u, given.tokens_min), given.positions_max);
   input.positions_max = most;
   if (least > 1) input.tokens_min = least;

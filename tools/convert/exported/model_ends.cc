@@ -204,7 +204,7 @@ void note_unread(ExportedModel& model, const ExportedProgram& program, const Exp
     const bool is_read = is_input(asked.user_inputs(), input->value);
     if (!is_read) {
       model.account.given.push_back(
-          fmt::format("input {} is unused, and is not asked for", quote(input->name)));
+          fmt::format("input {} is unused, and is not an input of the model", quote(input->name)));
       if (place < 32) model.unread_inputs |= 1u << place;
     }
     const bool is_side = is_read && std::ranges::any_of(sides, [&](const SideInput& side) {

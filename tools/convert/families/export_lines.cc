@@ -144,8 +144,8 @@ std::string export_lines(const Opened& model, const std::string& pooled) {
   const Result& result = result_of(model, loaded);
   const char* const part =
       &result == &kEncoderAlone
-          ? "\n\nThese lines give its encoder alone. For text that it writes, "
-            "export encoder and decoder\ntogether: examples/translate/README.md"
+          ? "\n\nThese lines export its encoder alone. To generate text, export encoder and "
+            "decoder\ntogether: examples/translate/README.md"
           : "";
   std::string expression = fmt::format(fmt::runtime(result.expression), example->name);
   if (!pooled.empty()) expression = fmt::format(fmt::runtime(pooled), expression);

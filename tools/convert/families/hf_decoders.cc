@@ -238,12 +238,12 @@ void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
   attention.expect("prefix_lm", false, "only causal decoders are supported");
   attention.expect("attn_uses_sequence_id", false,
                    "packed sequences in one text are not supported");
-  attention.expect("sliding_window_size", -1, "a window beside ALiBi is not supported");
+  attention.expect("sliding_window_size", -1, "a window with ALiBi is not supported");
   if (attention.has("softmax_scale")) spec.score_scale = attention.positive("softmax_scale");
   const double bias_max = attention.positive("alibi_bias_max", 8.0);
   if (bias_max != 8.0) {
     spec.notes.push_back(fmt::format(
-        "alibi_bias_max {}: as the program that trained it computes; transformers takes 8 instead",
+        "alibi_bias_max {}: used as in the training program; transformers uses 8 instead",
         bias_max));
   }
   attention.finish();

@@ -361,7 +361,7 @@ GptqFormat read_gptq_format(ConfigFields& config) {
     }
   }
   if (!config.flag("sym", true)) {
-    refuse(config, "sym", "true: groups with a zero of their own are not supported");
+    refuse(config, "sym", "true: groups with their own zero points are not supported");
   }
   bool is_second_version = false;
   for (const char* field : {"checkpoint_format", "format"}) {
@@ -377,7 +377,7 @@ GptqFormat read_gptq_format(ConfigFields& config) {
   if (const std::optional<ConfigFields> dynamic = config.object("dynamic")) {
     for (const std::string& pattern : dynamic->names()) {
       if (pattern.starts_with('-')) continue;  // layers that are not quantized
-      config.refuse("dynamic", "layers with settings of their own are not supported");
+      config.refuse("dynamic", "per-layer settings are not supported");
     }
   }
   config.expect("adapter", nullptr, "adapters are not applied: merge them before quantizing");
@@ -397,7 +397,7 @@ void check_gptq_zeros(const StoredTensor& zeros, const Layer& layer, uint32_t st
     if (i % stored_outputs >= layer.rows || found[i] == stored_zero) continue;
     throw InputError(
         "{} has {} for group {} of output {}: expected {}, the middle as checkpoint_format {} "
-        "stores it; groups with a zero of their own are not supported, and neither is another "
+        "stores it; groups with their own zero points are not supported, and neither is another "
         "checkpoint_format than the config's: {}",
         place_of(zeros), found[i], i / stored_outputs, i % stored_outputs, stored_zero,
         stored_zero % 2 != 0 ? "gptq" : "gptq_v2", kConvertOriginal);
@@ -434,7 +434,7 @@ void read_awq(ConfigFields& config, QuantizedLayers& layers) {
   config.pass_over({"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse",
                     "modules_to_not_convert"});
   if (config.count("bits") != 4) refuse(config, "bits", "4");
-  config.expect("zero_point", true, "groups without zeros have another layout");
+  config.expect("zero_point", true, "groups without zero points have another layout");
   config.expect("version", "gemm", "layouts of other kernels are not supported");
   const bool is_by_row = config.equals("group_size", -1);
   if (is_by_row) config.pass_over("group_size");
@@ -482,9 +482,10 @@ Settings read_weights(ConfigFields& weights) {
   Settings settings{.bits = read_bits(weights, "num_bits", 8)};
   if (weights.text("type", "int") != "int") refuse(weights, "type", "int: integers");
   if (!weights.flag("symmetric", true)) {
-    refuse(weights, "symmetric", "true: zeros of their own are not supported");
+    refuse(weights, "symmetric", "true: zero points are not supported");
   }
-  if (weights.flag("dynamic", false)) refuse(weights, "dynamic", "false: scales that are stored");
+  if (weights.flag("dynamic", false))
+    refuse(weights, "dynamic", "false: dynamic scales are not supported");
   const std::string strategy = weights.text("strategy");
   if (strategy == "group") {
     settings.group_size = weights.count("group_size");
@@ -564,7 +565,7 @@ void add_compressed(QuantizedLayers& layers, const std::vector<Settings>& settin
   }
   if (const StoredTensor* zeros = layers.find(layer.name, "weight_zero_point")) {
     if (std::ranges::any_of(zeros->load(), [](float zero) { return zero != 0.0f; })) {
-      throw InputError("{} has a value that is not 0: zeros of their own are not supported: {}",
+      throw InputError("{} has a value that is not 0: zero points are not supported: {}",
                        place_of(*zeros), kConvertOriginal);
     }
   }
@@ -606,7 +607,7 @@ void read_bitsandbytes(ConfigFields& config, QuantizedLayers& layers) {
   config.pass_over(kHarmlessOfBitsAndBytes);
   if (config.flag("load_in_4bit", false)) {
     config.refuse("load_in_4bit",
-                  fmt::format("the uneven levels of {} are not supported: {}",
+                  fmt::format("the non-uniform levels of {} are not supported: {}",
                               config.text("bnb_4bit_quant_type", "fp4"), kConvertOriginal));
   }
   for (const std::string& name : layers.with("weight", "I8")) {
@@ -645,7 +646,7 @@ constexpr Scheme kSchemes[] = {
     {"fbgemm_fp8", nullptr, "8-bit floats are not supported"},
     {"fp8", nullptr, "8-bit floats are not supported"},
     {"higgs", nullptr, "its weights are lattice points"},
-    {"hqq", nullptr, "its groups have zeros of their own"},
+    {"hqq", nullptr, "its groups have their own zero points"},
     {"marlin", nullptr, "its layout is made for one kernel"},
     {"modelopt", nullptr, "its packed layouts are not supported"},
     {"mxfp4", nullptr, "4-bit floats are not supported"},

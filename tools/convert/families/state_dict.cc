@@ -152,7 +152,7 @@ class StateDictAnswers {
       account_.given = std::move(given);  // the file says it, too
       return heads;
     }
-    throw InputError("{}: {} heads are modules of their own, but found {}: expected both to agree",
+    throw InputError("{}: {} heads are separate modules, but found {}: expected both to agree",
                      where_, heads, account_.given.back());
   }
 
@@ -324,8 +324,8 @@ class StateDictAnswers {
       fields.push_back(quote(question.field));
     }
     throw InputError(
-        "{}: a state dict does not say all that its model computes. Missing:\n{}A config.json "
-        "beside the file may say it instead, as {}.\n{}",
+        "{}: a state dict does not define the whole computation of its model. Missing:\n{}A "
+        "config.json beside the file may say it instead, as {}.\n{}",
         where_, listed, fmt::join(fields, ", "), published);
   }
 
@@ -622,8 +622,8 @@ class StateDictReader {
     const uint32_t kv_heads = rows / head_dim;
     if (rows % head_dim == 0 && kv_heads != 0 && heads % kv_heads == 0) return kv_heads;
     throw InputError(
-        "{}: {} has {} rows: expected key heads of {}, as the queries have, in a number that "
-        "divides the {} heads",
+        "{}: {} has {} rows: expected key heads of {}, as for queries, whose number divides the {} "
+        "heads",
         where_, quote(weight_of(part)), shape_of(part).rows, head_dim, heads);
   }
 
@@ -722,7 +722,7 @@ class StateDictReader {
     try {
       tensors_.finish();
     } catch (const InputError& error) {
-      throw InputError("{}\nSome tensors are not those of {}. {}", error.what(), program_.name,
+      throw InputError("{}\nSome tensors do not belong to {}. {}", error.what(), program_.name,
                        kExportAdvice);
     }
   }
@@ -767,9 +767,9 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
   const std::vector<FoundProgram> found = find_programs(store);
   if (found.size() != 1) {
     throw InputError(
-        "{}: {} stacks of layers with attention, such as {} and {}: expected one, which "
-        "--state-dict KEY chooses where they are models of their own; decoders that attend to an "
-        "encoder are not supported.\n{}",
+        "{}: {} stacks of layers with attention, such as {} and {}: expected one; if they are "
+        "separate models, choose one with --state-dict KEY; decoders that attend to an encoder are "
+        "not supported.\n{}",
         where, found.size(), quote(found[0].list), quote(found[1].list), kExportAdvice);
   }
   StateDictAnswers answers(model, options, where);
@@ -778,7 +778,7 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
     if (!found[0].is_beside(tensor)) {
       kept.add(tensor);
     } else {
-      answers.assume(fmt::format("{} is of the training, not of the model", quote(tensor.name)));
+      answers.assume(fmt::format("{} belongs to training, not to the model", quote(tensor.name)));
     }
   }
   return StateDictReader(kept, found[0], options, answers).run();

@@ -155,7 +155,7 @@ void sort_by_data(std::vector<CheckpointTensor>& tensors, std::span<const std::b
           "{}, tensor {}: its data begins at byte {}, but the tensors before it end at {}: {}; "
           "save the file again with the safetensors library",
           quote(file_name), quote(tensor.name), begin, covered_bytes,
-          begin < covered_bytes ? "they overlap" : "there is a hole");
+          begin < covered_bytes ? "they overlap" : "there is a gap");
     }
     covered_bytes += tensor.data.size();
   }
@@ -306,7 +306,7 @@ const StoredTensor* TensorStore::find(std::string_view name) const {
 void TensorStore::add(StoredTensor tensor) {
   const auto [place, is_new] = indexes_.emplace(tensor.name, tensors_.size());
   if (!is_new) {
-    throw InputError("{}: tensor {} is there twice, in {} and in {}: expected each name once",
+    throw InputError("{}: tensor {} occurs twice, in {} and in {}: expected each name once",
                      quote(source_), quote(tensor.name), quote(tensors_[place->second].file),
                      quote(tensor.file));
   }

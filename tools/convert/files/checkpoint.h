@@ -134,12 +134,11 @@ bool is_average(std::string_view name);
 
 // Advice for unsupported state dicts: the lines of Python that export the model.
 inline constexpr const char* kExportAdvice =
-    "Whatever its parts are called, PyTorch can write down what a model computes:\n\n"
-    "import torch\n"
-    "auto = torch.export.Dim.AUTO  # of an example [1, tokens] or [1, tokens, width]\n"
-    "program = torch.export.export(model.eval(), (example,), dynamic_shapes=({1: auto},))\n"
-    "torch.export.save(program, \"model.pt2\")\n\n"
-    "arenite convert model.pt2 -o model.arn\n";
+    "PyTorch can export what a model computes, whatever its parts are called:\n\nimport "
+    "torch\nauto = torch.export.Dim.AUTO  # of an example [1, tokens] or [1, tokens, "
+    "width]\nprogram = torch.export.export(model.eval(), (example,), dynamic_shapes=({1: "
+    "auto},))\ntorch.export.save(program, \"model.pt2\")\n\narenite convert model.pt2 -o "
+    "model.arn\n";
 
 struct QuantizedMatrix;  // in quantize/quantizers.h
 

@@ -39,7 +39,7 @@ class JsonCheck : public json::json_sax_t {
   bool key(std::string& value) override {
     const auto [place, is_new] = keys_.back().insert(std::move(value));
     if (is_new) return true;
-    throw InputError("{}: key {} stands twice in one object: expected each key once", name_,
+    throw InputError("{}: key {} occurs twice in one object: expected each key once", name_,
                      quote(*place));
   }
 

@@ -60,7 +60,7 @@ class HeaderParser {
     expect(':', "':'");
     if ((key == "descr" && dtype_) || (key == "fortran_order" && fortran_order_) ||
         (key == "shape" && shape_)) {
-      fail(key, "stands there twice");
+      fail(key, "occurs twice");
     }
     if (key == "descr") {
       parse_descr();

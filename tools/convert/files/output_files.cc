@@ -154,7 +154,7 @@ void require_writable(const fs::path& file) {
   if (!is_file && access(folder.c_str(), W_OK | X_OK) == 0) return;
   const int error_number = is_file ? ENOTDIR : errno;
   throw InputError("cannot write {}: its folder {}: {}{}", name, quote(folder.string()),
-                   std::strerror(error_number), error_number == ENOENT ? ": make it first" : "");
+                   std::strerror(error_number), error_number == ENOENT ? ": create it first" : "");
 }
 
 fs::path end_of_links(const fs::path& file) {
@@ -329,7 +329,7 @@ void require_new_folder(const fs::path& folder) {
             name);
   const fs::path parent = place.has_parent_path() ? place.parent_path() : fs::path(".");
   refuse_if(place.empty() || !fs::is_directory(parent, error),
-            "cannot write {}: its parent folder is missing: make it first", name);
+            "cannot write {}: its parent folder is missing: create it first", name);
 }
 
 void write_folder(const fs::path& folder, std::span<const FolderFile> files) {
@@ -349,7 +349,7 @@ void write_folder(const fs::path& folder, std::span<const FolderFile> files) {
 
 void make_folders(const fs::path& folder) {
   if (const int error_number = make_missing(folder)) {
-    throw InputError("cannot make the folder {}: {}", quote(folder.string()),
+    throw InputError("cannot create the folder {}: {}", quote(folder.string()),
                      std::strerror(error_number));
   }
 }

@@ -464,7 +464,7 @@ class Unpickler {
   void memoize(uint64_t place) {
     // Python numbers memo entries consecutively, so there are fewer of them than bytes in the file.
     const size_t places_max = std::min(bytes_.size(), kPickleValuesMax);
-    if (place >= places_max) fail("the memo has more than {} places", places_max);
+    if (place >= places_max) fail("the memo has more than {} entries", places_max);
     if (place >= memo_.size()) memo_.resize(static_cast<size_t>(place) + 1, kNoValue);
     require(1);
     memo_[static_cast<size_t>(place)] = stack_.back();

@@ -261,7 +261,7 @@ void check_named_bytes(const Pickle& pickle, const std::vector<NamedTensor>& nam
   if (fits && named <= bytes_max) return;
   throw InputError(
       "{}: its tensors have {} bytes, which repeat the {} that are stored: at most {} are read; "
-      "save tensor.contiguous() instead of what torch.expand gives",
+      "save tensor.contiguous() instead of the result of torch.expand",
       where, fits ? fmt::format("{}", named) : "more than 2^64", stored, bytes_max);
 }
 

@@ -63,7 +63,8 @@ uint32_t Graph::add_axis(const Axis& axis) {
   const auto index = static_cast<uint32_t>(known - axes.begin());
   if (known == axes.end()) axes.push_back(axis);
   refuse_if(axes.size() > kAxesMax,
-            "the model has more than {} row axes, as of constant, concatenated or pooled rows",
+            "the model has more than {} row axes, including those of constant, concatenated or "
+            "pooled rows",
             kAxesMax);
   return index;
 }

@@ -160,7 +160,7 @@ std::string describe_mask(const MaskView& mask) {
     case MaskKind::kPairs: {
       MaskView band = mask;
       band.kind = MaskKind::kBand;
-      return "pairs that a call gives, " + describe_mask(band);
+      return "pair mask of each call, " + describe_mask(band);
     }
     case MaskKind::kTiles:
       return fmt::format("tiles, {} of {} stored", mask.bits.size() / kMaskTile, mask.map.size());

@@ -161,17 +161,16 @@ std::string with_dot(std::string prefix) {
 // Returns advice about whole models, unless the user asked for a module.
 std::string advice_on_models(const ModelOptions& options) {
   if (options.ask_for_module()) return "";
-  return fmt::format("The whole checkpoint is no known model of a published program. {}",
-                     kExportAdvice);
+  return fmt::format("The checkpoint as a whole is not a known published model. {}", kExportAdvice);
 }
 
 const Candidates::value_type& choose(const TensorStore& store, const Candidates& candidates,
                                      const ModelOptions& options) {
   if (candidates.empty()) {
     throw InputError(
-        "{}: no attention module found, and no model of a published program. The file has:\n{}\n"
-        "The modules known are:\n{}The programs known are, by their tensors:\n{}Weights of "
-        "transformers need their config.json beside them. {}",
+        "{}: no attention module found, and no published model. The file has:\n{}\nKnown "
+        "modules:\n{}Known published programs, by their tensors:\n{}Weights of transformers need "
+        "their config.json next to them. {}",
         quote(store.source()), list_tensors(store.tensors()), known_modules(), known_programs(),
         kExportAdvice);
   }
@@ -274,7 +273,7 @@ void read_masks(AttentionModule& module, ModelTensors& tensors, const ModelOptio
     module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));
     if (known != module.masks.end()) continue;
     if (module.masks.size() == format::kMasksMax) {
-      throw InputError("{}: its heads have more than {} different masks, which is the most",
+      throw InputError("{}: its heads have different masks: at most {} are supported",
                        quote(tensors.source()), format::kMasksMax);
     }
     module.masks.push_back(of_head.mask);
@@ -306,7 +305,7 @@ uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
 
 uint32_t split(const ModelTensors& tensors, const LinearSpec& projection, uint32_t heads) {
   if (heads == 0 || projection.outputs() % heads != 0) {
-    throw InputError("{}: {} gives {} values, which {} heads do not divide: expected one of {}",
+    throw InputError("{}: {} outputs {} values, which {} heads do not divide: expected one of {}",
                      quote(tensors.source()), quote(projection.weight.name), projection.outputs(),
                      heads, divisors(projection.outputs()));
   }
@@ -358,8 +357,9 @@ LinearSpec stacked(std::vector<LinearSpec> heads, const ModelTensors& tensors) {
     require_width(tensors, "inputs", head, head.inputs(), heads[0].inputs());
     require_width(tensors, "outputs", head, head.outputs(), heads[0].outputs());
     if (head.bias.empty() != heads[0].bias.empty()) {
-      throw InputError("{}: {} and its fellow heads must all have a bias or none",
-                       quote(tensors.source()), quote(head.weight.name));
+      throw InputError(
+          "{}: {} differs from the other heads: expected a bias in all heads or in none",
+          quote(tensors.source()), quote(head.weight.name));
     }
   }
   return stack_rows(std::move(heads));
@@ -398,7 +398,7 @@ void read_fused(AttentionModule& module, ModelTensors& tensors, const KnownModul
       (known.may_have_inputs_first ? uint64_t{rows} != uint64_t{3} * columns : rows % 3 != 0)) {
     throw InputError("{}: {} has shape [{}, {}], and {} rows: expected 3 x embed_dim, [3 C, C]{}",
                      quote(tensors.source()), quote(tensors.full_name(name)), rows, columns, rows,
-                     known.may_have_inputs_first ? ", or [C, 3 C] as Conv1D keeps it" : "");
+                     known.may_have_inputs_first ? ", or [C, 3 C] as Conv1D stores it" : "");
   }
   const auto linear = [&](const char* part) {
     if (!has_inputs_first) return tensors.linear(part);
@@ -427,15 +427,15 @@ void read_shared_bias(AttentionModule& module, ModelTensors& tensors, const char
 AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& options) {
   if (options.features == 0) {
     throw InputError(
-        "{}: a module that has only a mask does not say the width of its input: pass --features N",
+        "{}: a module with only a mask does not define its input width: pass --features N",
         quote(tensors.source()));
   }
   if (options.heads > 1) {
-    throw InputError("{}: a module that has only a mask has one head, --heads says {}",
+    throw InputError("{}: a module with only a mask has one head, but --heads is {}",
                      quote(tensors.source()), options.heads);
   }
   if (options.score_scale) {
-    throw InputError("{}: --scale: a module that has only a mask has no scores: drop the option",
+    throw InputError("{}: --scale: a module with only a mask has no scores: drop the option",
                      quote(tensors.source()));
   }
   AttentionModule module;
@@ -473,8 +473,8 @@ AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
   if (!prefixes.empty()) {
     heads = static_cast<uint32_t>(prefixes.size());
     if (options.heads != 0 && options.heads != heads) {
-      throw InputError("{}: the checkpoint has {} heads, --heads says {}", quote(tensors.source()),
-                       heads, options.heads);
+      throw InputError("{}: the checkpoint has {} heads, but --heads is {}",
+                       quote(tensors.source()), heads, options.heads);
     }
   } else if (module.output) {
     heads = asked_heads(module, tensors, options, model);

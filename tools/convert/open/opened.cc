@@ -245,11 +245,10 @@ std::string adapter_class(const json& config) {
   const auto base = config.find("base_model_name_or_path");
   const bool names_base = base != config.end() && base->is_string();
   throw InputError(
-      "{} is an adapter{}, and no whole model: merge the two with peft, and convert the result:\n\n"
-      "import peft\n\n"
-      "model = peft.{}.from_pretrained(\"{}\")\n"
-      "model.merge_and_unload().save_pretrained(\"merged\")\n\n"
-      "arenite convert merged -o model.arn",
+      "{} is an adapter{}, not a whole model: merge the two with peft, and convert the "
+      "result:\n\nimport peft\n\nmodel = "
+      "peft.{}.from_pretrained(\"{}\")\nmodel.merge_and_unload().save_pretrained(\"merged\")"
+      "\n\narenite convert merged -o model.arn",
       quote(path.string()), names_base ? " of " + quote(base->get<std::string>()) : "",
       adapter_class(config), folder.string());
 }

@@ -204,7 +204,7 @@ class Lowering {
         return graph_.axis(value) == input.axis && graph_.node(value).inputs.empty();
       };
       refuse_if(graph_.inputs.size() > 1 && std::ranges::none_of(graph_.order(), is_taken),
-                "nothing depends on input {}: the model has no use for it", quote(input.name));
+                "no output depends on input {}", quote(input.name));
       program_.inputs.push_back(std::move(taken));
     }
   }
@@ -226,10 +226,10 @@ class Lowering {
         if (used[of][i] && !axis_numbers_.contains(key_of(i, of))) add_axis(i, of);
       }
     }
-    refuse_if(
-        program_.axes.size() > kAxesMax,
-        "the functions have more than {} row axes, as of constant, concatenated or pooled rows",
-        kAxesMax);
+    refuse_if(program_.axes.size() > kAxesMax,
+              "the functions have more than {} row axes, including those of constant, concatenated "
+              "or pooled rows",
+              kAxesMax);
   }
 
   // Marks the axes of the function's values, and the axes that they derive from.

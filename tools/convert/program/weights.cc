@@ -200,8 +200,8 @@ void for_each_match(const WeightRule& rule, AnyGraph& graph, const Take& take) {
   if (!is_name && rule.is_usual) return;
   if (!is_name && !is_part && !is_role) {
     throw InputError(
-        "--keep: no matrix of weights has the name {} or that as a part of its name, or is one: "
-        "there are {}; or embedding, output, attention, query, key, value, ffn, gate, up, down",
+        "--keep: {} is neither the name of a weight matrix, nor a part of one, nor a role: names "
+        "are {}; roles are embedding, output, attention, query, key, value, ffn, gate, up, down",
         quote(rule.name), fmt::join(names, ", "));
   }
   for_each_matrix(

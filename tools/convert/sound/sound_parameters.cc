@@ -168,12 +168,12 @@ void set_keys(std::string_view text, SoundParameters& parameters) {
 std::string problem_of(const SoundParameters& p) {
   for (const auto& [name, value] : {std::pair("rate", p.rate), std::pair("window", p.window),
                                     std::pair("hop", p.hop), std::pair("mels", p.bands)}) {
-    if (value == 0) return fmt::format("pass {}=N, or a name that says it", name);
+    if (value == 0) return fmt::format("pass {}=N, or a name that implies it", name);
   }
   if (!has_transform(p.points)) {
     return fmt::format(
-        "fft={}: there are transforms of {} to {} points, even and half of them a product of 2, 3, "
-        "5 and 7; pass fft=N with zeros behind the window, if the training did",
+        "fft={}: supported are even numbers from {} to {} whose halves are products of 2, 3, 5 and "
+        "7; pass fft=N with zeros after the window, if training did that",
         p.points, kPointsMin, kPointsMax);
   }
   if (p.window > p.points)
@@ -190,7 +190,7 @@ std::string problem_of(const SoundParameters& p) {
   if (p.logarithm != Logarithm::kNone && p.floor == 0.0 && p.added == 0.0) {
     return "pass floor=X, the least energy, or add=X, before the logarithm; or log=none";
   }
-  if (p.has_peak && p.range == 0.0) return "peak=X is what range=X is below: pass that, too";
+  if (p.has_peak && p.range == 0.0) return "peak=X needs range=X, which is relative to it";
   const bool is_kaldis = p.removes_mean || p.emphasis != 0.0;
   if (is_kaldis && p.frames != FramesOf::kWindow && p.window != p.points) {
     return "dc=remove and preemphasis=X need frames=window";
@@ -261,9 +261,9 @@ SoundParameters of_config(const std::string& file) {
 }  // namespace
 
 std::string sound_grammar() {
-  std::string text = "Names stand for what a program does if it is told no more:\n";
+  std::string text = "A name stands for the defaults of a program:\n";
   for (const auto& [name, meaning] : kNames) text += fmt::format("  {}\n    {}\n", name, meaning);
-  text += "\nKeys, of which rate, window, hop and mels must be said:\n";
+  text += "\nKeys, of which rate, window, hop and mels are required:\n";
   for (const Key& key : keys()) text += fmt::format("  {}={}\n", key.name, key.values);
   return text;
 }

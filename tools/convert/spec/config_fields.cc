@@ -176,8 +176,8 @@ std::vector<std::string> ConfigFields::finish() const {
   }
   if (unknown.empty()) return passed_over;
   throw UnsupportedError(
-      "{}: what these fields ask for is not known, and may change what the model computes:{}\n"
-      "remove those that do not matter for this model",
+      "{}: these fields are unknown, and may change what the model computes:{}\nremove those that "
+      "do not matter for this model",
       where_, unknown);
 }
 

@@ -25,7 +25,7 @@ TransformerSpec decoder_spec() {
 void note_passed_over(const std::vector<std::string>& fields, TransformerSpec& spec) {
   if (fields.empty()) return;
   spec.notes.push_back(
-      fmt::format("passed over, as they are false or empty: {}", fmt::join(fields, ", ")));
+      fmt::format("ignored, as they are false or empty: {}", fmt::join(fields, ", ")));
 }
 
 void check_sizes(const TransformerSpec& spec, size_t layers, const std::string& where) {
@@ -72,10 +72,8 @@ namespace {
 void refuse_options(const std::vector<std::string>& given, const char* source,
                     const std::string& where) {
   if (given.empty()) return;
-  throw InputError(
-      "{}: {}: {} says what this model computes, so that nothing is left to be said: drop the "
-      "option{}",
-      where, fmt::join(given, ", "), source, given.size() == 1 ? "" : "s");
+  throw InputError("{}: {}: {} defines the whole computation of this model: drop the option{}",
+                   where, fmt::join(given, ", "), source, given.size() == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -119,7 +117,7 @@ std::string option_text(MaskChoice mask, uint32_t window) {
 void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
                 const std::string& where) {
   if (options.heads != 0 && options.heads != heads) {
-    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
+    throw InputError("{}: {} heads were requested, but the model has {}: drop the option", where,
                      options.heads, heads);
   }
   if (options.activation && *options.activation != activation) {

@@ -564,7 +564,7 @@ std::optional<bool> diagonal(const DenseMask& dense) {
 bool decide(const DenseMask& ones, const std::string& name, std::optional<MaskOnes> given,
             std::string& meaning) {
   if (given) {
-    meaning = *given == MaskOnes::kVisible ? "1 shows, as asked" : "1 hides, as asked";
+    meaning = *given == MaskOnes::kVisible ? "1 shows, as requested" : "1 hides, as requested";
     return *given == MaskOnes::kVisible;
   }
   const bool as_shown = hides_a_row(ones, true);

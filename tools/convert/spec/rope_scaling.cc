@@ -107,7 +107,7 @@ std::optional<ConfigFields> scaling_fields(ConfigFields& config) {
   if (scaling && scaling->size() == 0) scaling.reset();
   std::optional<ConfigFields> parameters = config.object("rope_parameters");
   if (scaling && parameters) {
-    config.refuse("rope_scaling", "rope_parameters is there, too: expected one");
+    config.refuse("rope_scaling", "rope_parameters is present, too: expected one of them");
   }
   return scaling ? std::move(scaling) : std::move(parameters);
 }

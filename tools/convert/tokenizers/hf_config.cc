@@ -58,7 +58,7 @@ class FrameCheck {
             ? "no token"
             : fmt::format("token {}, {}", side.token,
                           is_known ? quote(spec_.tokens[side.token]) : "unknown");
-    spec_.notes.push_back(fmt::format("{}: {} is {}; yet texts {} with {}, as {} says",
+    spec_.notes.push_back(fmt::format("{}: {} is {}; but texts {} with {}, as {} says",
                                       config.file_name(), field, show(config.at(field)), side.place,
                                       with, quote(spec_.origin)));
   }

@@ -165,9 +165,9 @@ void take_post_processor(HfFrame& frame, const HfObject& step) {
     take_single(frame, step, read_template(step, "single"));
     if (step.has("pair")) take_pair(frame, read_template(step, "pair"));
   } else {
-    step.refuse("type",
-                "a step that is supported: TemplateProcessing, BertProcessing, RobertaProcessing, "
-                "ByteLevel");
+    step.refuse(
+        "type",
+        "a supported step: TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel");
   }
 }
 
@@ -205,7 +205,7 @@ constexpr KnownPattern kPatterns[] = {
 };
 
 [[noreturn]] void refuse_type(const HfObject& step, const char* supported) {
-  step.refuse("type", fmt::format("a step that is supported: {}", supported));
+  step.refuse("type", fmt::format("a supported step: {}", supported));
 }
 
 void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
@@ -224,7 +224,7 @@ void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
     step.expect_only({"type"});
     pipeline.expects_nfc = true;
   } else if (pipeline.prefix != format::Prefix::kNever || pipeline.replaces_spaces) {
-    refuse_type(step, "Prepend, Replace, NFC, and no other after U+2581 was put in");
+    refuse_type(step, "Prepend, Replace, NFC, and no others after U+2581 was inserted");
   } else {
     pipeline.changes.take(step);
   }

@@ -99,7 +99,8 @@ std::string decode_base64(const HfObject& step, const char* field) {
 
 void TextChanges::take(const HfObject& step) {
   const std::string type = step.type();
-  if (open_ && type != "StripAccents") open_->refuse("type", "StripAccents after it, or NFC");
+  if (open_ && type != "StripAccents")
+    open_->refuse("type", "NFC, or this step followed by StripAccents");
   if (type == "Replace") {
     take_replace(step);
   } else if (type == "Lowercase") {
@@ -124,7 +125,7 @@ void TextChanges::take(const HfObject& step) {
     take_charsmap(decode_base64(step, field), fmt::format("{}, {}", step.file_name(), field));
   } else {
     step.refuse("type",
-                "a step that is supported: NFC at first, Replace, Lowercase, Strip, Precompiled, "
+                "a supported step: NFC at first, Replace, Lowercase, Strip, Precompiled, "
                 "StripAccents, alone or after NFD or NFKD");
   }
 }
@@ -186,7 +187,7 @@ bool TextChanges::keep_normal_form() const {
 }
 
 void TextChanges::apply(TokenizerSpec& spec) const {
-  if (open_) open_->refuse("type", "StripAccents after it, or NFC");
+  if (open_) open_->refuse("type", "NFC, or this step followed by StripAccents");
   spec.changes = steps;
   spec.charsmap = charsmap_;
   if (!charsmap_.empty()) spec.graphemes = grapheme_ranges();

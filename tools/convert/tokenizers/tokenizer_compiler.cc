@@ -337,8 +337,8 @@ void add_notes(TokenizerSpec& spec) {
   note_unknown(spec);
   if ((spec.flags & format::kExpectsNfc) != 0) {
     spec.notes.push_back(
-        "texts are expected in Unicode's form C: generate, embed-text and classify see to it, a "
-        "program asks Tokenizer::expects_nfc");
+        "texts must be in Unicode normalization form C: generate, embed-text and classify ensure "
+        "it; a program can ask Tokenizer::expects_nfc");
   }
 }
 

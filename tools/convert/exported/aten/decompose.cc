@@ -42,7 +42,7 @@ Argument glu(const Call& call, const Parts& parts) {
   const Shape shape = parts.shape(self);
   const size_t dim = call.dimension("dim", -1, shape.size());
   if (shape.empty() || shape[dim] % 2 != 0)
-    call.refuse("the dimension has no two halves: expected an even extent");
+    call.refuse("cannot split an odd dimension in half: expected an even extent");
   const auto half = [&](int64_t number) {
     return parts("slice", {{"self", self},
                            {"dim", static_cast<int64_t>(dim)},

@@ -169,8 +169,8 @@ Order last_two_swapped(const Call& call, size_t rank) {
 Order moved_dimensions(const Call& call, size_t rank) {
   const Numbers from = call.integers("source"), to = call.integers("destination");
   if (from.size() != to.size())
-    call.refuse("found {} source and {} destination dimensions: expected as many", from.size(),
-                to.size());
+    call.refuse("found {} source and {} destination dimensions: expected equal numbers",
+                from.size(), to.size());
   Order order(rank, rank);
   std::vector<bool> is_moved(rank, false);
   for (size_t i = 0; i < from.size() && rank > 0; ++i) {
@@ -435,7 +435,7 @@ Movements repeat(const Call& call) {
 
 Movements repeat_interleave(const Call& call) {
   if (call.overload != "self_int") {
-    call.refuse("repeats that are a tensor are not supported: pass one integer");
+    call.refuse("a tensor of repeats is not supported: pass one integer");
   }
   Movement movement = whole(call);
   if (!call.has("dim")) movement = whole({static_cast<int64_t>(elements_of(movement.shape))});

@@ -310,7 +310,7 @@ class SoundSplitter {
     made_.nodes.assign(std::make_move_iterator(kept.rbegin()),
                        std::make_move_iterator(kept.rend()));
     refuse_if(needed.contains(input_.value),
-              "{}: it reads samples beside their features: expected features only",
+              "{}: it reads samples in addition to their features: expected features only",
               quote(program_.source));
   }
 

@@ -76,8 +76,8 @@ bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse
   return true;
 }
 
-// Checks that no op of a run reads a cache that another op of the run fills: with each block, only
-// a part of its keys would be there.
+// Checks that no op of a block run reads a cache that another op of the run fills: each block would
+// find only a part of its keys.
 bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Refusal& refuse) {
   static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
   for (uint32_t i = run.first; i <= run.last; ++i) {
@@ -92,9 +92,9 @@ bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Re
   return true;
 }
 
-// Checks a run of ops that all run over one block of rows, then over the next: each works row by
-// row on the axis of the blocks or on its source; slots with all rows live throughout the run, and
-// no hidden state is given out between its ops.
+// Checks a run of ops that all run over one block of rows, then over the next. Each op must work
+// row by row on the axis of the blocks or on its source; slots with all rows must live throughout
+// the run; and no hidden state may be output between its ops.
 bool verify_run_of_blocks(const ModelReader& model, uint32_t first, const OpRange& run,
                           const Refusal& refuse) {
   const uint32_t axis = model.blocks_of(model.op(first));
@@ -321,7 +321,8 @@ bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refu
                 static_cast<uint32_t>(axis.window));
 }
 
-// Checks that a slot lives within one function, on an axis all of whose inputs the function takes.
+// Checks that a slot lives within a single function, and that this function takes all inputs of the
+// slot's axis.
 bool verify_function_of_slot(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const SlotView& slot = model.slot(index);
   const uint32_t of = model.function_of_op(slot.first_op);

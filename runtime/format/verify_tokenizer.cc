@@ -278,7 +278,7 @@ bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
       return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", i);
     }
     const std::string_view bytes = view.bytes(token);
-    // The token of a piece's last byte may have more bytes after it, such as "</w>".
+    // The token of a word's last byte may have a suffix, such as "</w>".
     const bool is_last = linked(Need::kUnigram) && i >= kByteValues;
     if ((is_last ? bytes.empty() : bytes.size() != 1) ||
         static_cast<uint8_t>(bytes[0]) != i % kByteValues) {

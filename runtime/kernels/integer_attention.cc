@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers in plain C++, for the scalar set; those of Cortex-M give the same bits.
+// Integer attention in plain C++, for the scalar set; the Cortex-M kernels give the same bits.
 #include "kernels/integer_attention.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ void multiply(const int16_t* a, const int8_t* b, size_t apart, size_t count, uin
   sums[0] = sum0, sums[1] = sum1, sums[2] = sum2, sums[3] = sum3;
 }
 
-// Multiplies the weights by their scales, if any; returns the steps of their rounding. Bits of
-// floats >= 0 are ordered like the floats, with infinity and then NaN above all.
+// Multiplies the weights by their scales, if any; returns the steps of their rounding. The bits of
+// non-negative floats are ordered like the floats, with infinity and then NaN above all.
 RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
   for (size_t i = 0; scales != nullptr && i < count; ++i) weights[i] *= scales[i];
   uint32_t largest = 0;

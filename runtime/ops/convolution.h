@@ -18,8 +18,8 @@
 namespace arenite {
 
 // The last `rows` input rows of earlier calls, dense rows of `columns` floats, for each sequence:
-// two halves, after the positions where these end. A call reads one half and overwrites the other,
-// so a cancelled call loses nothing, and the last call can be taken back. `data` is not owned:
+// two halves, followed by the positions at which they end. A call reads one half and overwrites the
+// other, so a cancelled call loses nothing, and the last call can be undone. `data` is not owned:
 // history_bytes() (core/windows.h) for each sequence, then kReadAheadBytes.
 struct RowHistory {
   std::byte* data = nullptr;  // null: every sequence begins with the call

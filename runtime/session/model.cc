@@ -11,7 +11,7 @@
 namespace arenite {
 namespace {
 
-// Later targets are faster: within each architecture ids ascend with speed.
+// Later targets are faster: within each architecture, speed increases with the id.
 bool choose_target(const format::ModelReader& reader, const LoadOptions& options,
                    uint32_t& packed_index, Target& target) {
   bool found = false;

@@ -121,7 +121,7 @@ Result<Output> feed(Session* session, const Call& call, Diagnostic* why) {
   return session->output();
 }
 
-// Returns the tokens of `width` floats each in a span of `size`; 0 if they exceed 32 bits.
+// Returns how many tokens of `width` floats fit in a span of `size`; 0 if they exceed 32 bits.
 uint32_t tokens_in(size_t size, uint32_t width) {
   const size_t tokens = size / width;
   return tokens <= UINT32_MAX ? static_cast<uint32_t>(tokens) : 0;
@@ -197,7 +197,7 @@ Result<uint32_t> Session::rows_out(uint32_t function, std::span<const Input> inp
   return state.rows_out(call);
 }
 
-// An op that slices have begun is finished in slices, with the same tasks.
+// An op that was begun in slices is finished in slices, with the same tasks.
 Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) {

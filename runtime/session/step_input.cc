@@ -78,7 +78,7 @@ bool hides_a_row(const MaskView& mask, uint32_t rows) {
 // Checks one input of a call, in the order of the calls in run().
 class InputCheck {
  public:
-  // `place` is the index of the input in the call, whose earlier inputs are checked already;
+  // `place` is the index of the input in the call, whose earlier inputs are already checked;
   // `number` is its index in the model.
   InputCheck(const SessionState& state, const Call& call, uint32_t place, uint32_t number,
              Diagnostic* why)
@@ -260,7 +260,7 @@ class InputCheck {
     return Status::kOk;
   }
 
-  // Checks the choice of output rows, which the model must leave open.
+  // Checks the selection of output rows, which the model must leave open.
   Status outputs() {
     constexpr Message kField = "batch.outputs";
     const uint32_t axis = model_.axis_of({model_.output_slot(function_), 0, 0});
@@ -317,7 +317,7 @@ class InputCheck {
     }
     return Status::kOk;
   }
-  // Rows and columns of the pair matrix of a sequence.
+  // Returns the rows and columns of the pair mask of a sequence.
   uint32_t side(uint32_t index) const {
     return input_.back_to_back ? input_.tokens_of(index) : input_.tokens;
   }

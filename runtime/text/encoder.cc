@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes a text: finds special tokens, cuts the parts between them into pieces, and writes the
+// Encodes a text: finds special tokens, splits the parts between them into pieces, and writes the
 // symbols of a piece after the tokens so far, where they are merged.
 //   "two words<|end|>"   part "two words", special token <|end|>
 //   part "two words"     pieces "two", " words", each looked up or merged from its symbols
@@ -107,7 +107,7 @@ bool Encoder::add_spaced(std::string_view text, size_t begin) {
 }
 
 // Whether `words` more elements fit after the tokens. A normalized part lies at the end of `out_`:
-// the elements must not overwrite its bytes from `position` on, which are not yet read.
+// the elements must not overwrite its unread bytes, from `position` on.
 bool Encoder::fits(size_t words, const Part& part, size_t position) {
   const char* const end =
       is_normalized_ ? part.at(position) : reinterpret_cast<const char*>(out_.data() + out_.size());

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kLongS = 0x17F;  // its upper case is S, so (?i:'s) matches it
 
-// Returns the code point; with any_case in lower case, if it is an ASCII letter or the long s.
+// Returns the code point; with any_case, lowercases ASCII letters and the long s.
 uint32_t lower(uint32_t code_point, bool any_case) {
   if (!any_case) return code_point;
   if (code_point == kLongS) return 's';

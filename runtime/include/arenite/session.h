@@ -137,8 +137,8 @@ struct TokenBatch {
   std::span<const uint32_t> lengths = {};  // as in Batch
   std::span<const uint8_t> visible = {};   // as in Batch
   bool back_to_back = false;               // ids [sum of lengths]
-  // Token types, one for each id, below Model::token_types(): 0 or 1 for a pair of texts. Empty:
-  // all 0.
+  // Token types, one for each id, below Model::token_types(): 0 or 1 for a pair of texts. If empty,
+  // all types are 0.
   std::span<const uint8_t> types = {};
   std::span<const uint8_t> pairs = {};    // as in Batch
   std::span<const uint8_t> outputs = {};  // as in Batch

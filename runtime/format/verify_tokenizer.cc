@@ -198,7 +198,7 @@ bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
 }
 
 constexpr uint32_t kByteValues = 256;
-constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
+constexpr uint32_t kSpaceMark = 0x2581;  // SentencePiece's space
 
 // Checks the scalar fields. WordPiece has no prefix; WordPiece and characters have no pattern.
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
@@ -303,7 +303,7 @@ bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
       return refuse("a character is a surrogate", "tokenizer.characters", i, code_point);
     }
     const uint32_t token = view.character_tokens[i];
-    const bool is_space = code_point == kLowLine && view.bytes(token) == " ";
+    const bool is_space = code_point == kSpaceMark && view.bytes(token) == " ";
     if (!is_space && !is_utf8_of(code_point, view.bytes(token))) {
       return refuse("a token does not spell its byte or character", "tokenizer.character_tokens", i,
                     token);

@@ -269,7 +269,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
 }
 
 // Multiplies weights by their scales, if any, and returns the steps to which they are rounded.
-[[gnu::noinline]] RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
+[[gnu::noinline]] RowSteps scale_and_find_steps(float* weights, const float* scales, size_t count) {
 #if defined(ARENITE_HAVE_NUMERIC_MAXMIN)
   float largest = 0.0f, all = 0.0f;
   const auto meet = [&](float weight) ARENITE_INLINE {
@@ -412,7 +412,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
                                                    float* output, size_t stride, bool adds) {
   RowSteps steps[kLanes];
   for (size_t r = 0; r < rows; ++r) {
-    steps[r] = steps_of_weights(weights + r * weights_stride, scales, positions);
+    steps[r] = scale_and_find_steps(weights + r * weights_stride, scales, positions);
   }
   RoundedRows rounded;
   round_rows(

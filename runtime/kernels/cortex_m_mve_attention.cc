@@ -80,7 +80,7 @@ uint32_t largest_magnitude(const float* x, size_t count) {
 
 // Multiplies weights, which are >= 0, by their scales, if any; returns the steps of their rounding.
 // A product that is flushed to zero is negligible relative to 1e-33, below which all become zero.
-RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
+RowSteps scale_and_find_steps(float* weights, const float* scales, size_t count) {
   uint32_t largest = 0;
   if (scales == nullptr) {
     return steps_of_bits(largest_magnitude(weights, count), kLargestWeightStep);
@@ -100,7 +100,7 @@ RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
   return steps_of_bits(largest, kLargestWeightStep);
 }
 
-// steps_of_weights() and round_row() for a whole block. Only four products go through memory.
+// scale_and_find_steps() and round_row() for a whole block. Only four products go through memory.
 RowSteps round_block(float* weights, const float* scales, int16_t* to) {
 #define ARENITE_WEIGH(product, place)           \
   "vldrw.u32 " product ", [%[weights], #" place \
@@ -478,7 +478,7 @@ void mve_integer_values(size_t rows, size_t columns, size_t positions, float* we
       steps[r] = round_block(weights, scales, rounded.numbers[r]);
       continue;
     }
-    steps[r] = steps_of_weights(weights, scales, positions);
+    steps[r] = scale_and_find_steps(weights, scales, positions);
     round_row(weights, positions, steps[r].per_unit, rounded.numbers[r]);
   }
   if (rows % 2 != 0) {

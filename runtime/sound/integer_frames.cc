@@ -26,10 +26,10 @@ using arenite::integers::upper_bits;
 using arenite::integers::with_bits;
 
 // The real or imaginary part of a root, in steps of 2^-15.
-struct Turn {
+struct RootPart {
   int32_t steps;
 };
-Turn turn_of(float x) {
+RootPart root_part_of(float x) {
   const auto bits = bit_cast<uint32_t>(x);
   const auto magnitude = static_cast<int32_t>((bits & 0x7FFFFF) | 0x800000);
   const auto right = 134 - static_cast<int32_t>(field_of(bits));
@@ -47,15 +47,15 @@ struct Fixed {
   friend Fixed operator+(Fixed a, Fixed b) { return {a.bits + b.bits}; }
   friend Fixed operator-(Fixed a, Fixed b) { return {a.bits - b.bits}; }
   friend Fixed operator-(Fixed a) { return {0 - a.bits}; }
-  friend Fixed operator*(Fixed a, Turn b) {
+  friend Fixed operator*(Fixed a, RootPart b) {
     return {static_cast<uint32_t>(times_signed(a.number(), b.steps)) << 1};
   }
 };
 using Pair = Complex<Fixed>;
-using Root = Complex<Turn>;
+using Root = Complex<RootPart>;
 
 Root root_at(const float* pairs, size_t index) {
-  return {turn_of(pairs[2 * index]), turn_of(pairs[2 * index + 1])};
+  return {root_part_of(pairs[2 * index]), root_part_of(pairs[2 * index + 1])};
 }
 // Elements are stored as floats with their bits (integer_rows.h).
 Pair at(const float* pair) {

@@ -79,7 +79,7 @@ class Paths {
       const CodePoint code_point = part_.code_point(begin_ + end);
       bool found = true;
       for (uint32_t i = 0; found && i < code_point.bytes; ++i) {
-        const bool is_space = code_point.value == kLowLine;
+        const bool is_space = code_point.value == kSpaceMark;
         found = search.narrow(is_space ? uint8_t{' '} : part_.byte(begin_ + end + i));
         if (is_space) break;
       }

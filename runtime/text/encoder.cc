@@ -146,7 +146,7 @@ bool Encoder::has_prefix(std::string_view text, bool is_first) const {
   if (view_.prefix != format::Prefix::kUnlessSpace) return view_.prefix == format::Prefix::kAlways;
   const uint32_t first = decode_utf8(text).value;
   return first != ' ' &&
-         (first != kLowLine ||
+         (first != kSpaceMark ||
           (view_.kind != format::TokenizerKind::kSentencePieces &&
            (!linked(Need::kUnigram) || view_.kind != format::TokenizerKind::kUnigram)));
 }

@@ -149,7 +149,7 @@ size_t PreTokenizer::next_where(size_t begin, bool numbers) const {
   while (end < part_.size()) {
     const CodePoint code_point = part_.code_point(end);
     if (numbers ? class_at(end) == CharacterClass::kNumber
-                : code_point.value == ' ' || code_point.value == kLowLine) {
+                : code_point.value == ' ' || code_point.value == kSpaceMark) {
       break;
     }
     end += code_point.bytes;

@@ -14,7 +14,7 @@
 
 namespace arenite::text {
 
-inline constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
+inline constexpr uint32_t kSpaceMark = 0x2581;  // SentencePiece's space
 
 // Constants of the arithmetic that decomposes Hangul syllables: The Unicode Standard, section 3.12.
 inline constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;

@@ -233,7 +233,7 @@ class Search {
     } else {
       notes_.emplace_back(
           "types are chosen by random input: pass --calibrate FILE with realistic input");
-      distance_.emplace(reference, made_up_input(model).held_out);
+      distance_.emplace(reference, random_inputs(model).held_out);
     }
   }
 

@@ -39,7 +39,7 @@ uint64_t weights_of(const TransformerSpec& spec) {
   return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
 }
 
-bool has_few_bits(const Graph& graph) {
+bool has_quantization(const Graph& graph) {
   return graph.kv_cache != TensorType::kF32 ||
          std::ranges::any_of(graph.order(), [&](ValueId value) {
            const auto* linear = graph.as<LinearNode>(value);
@@ -397,7 +397,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.fallbacks = choose_types(conversion.rewritten, rules);
   conversion.rewritten = rewrite(std::move(conversion.rewritten), options.without_passes);
   conversion.rewritten.kv_cache = options.kv_cache;
-  if (has_few_bits(conversion.rewritten)) {
+  if (has_quantization(conversion.rewritten)) {
     conversion.quantization =
         quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, before);
   } else if (!options.calibration.files.empty() && !options.budget) {

@@ -333,7 +333,7 @@ void evaluate_quantization(Quantization& quantization, const Program& program,
                            const AlignedBytes& file) {
   const CalibrationSet set = quantization.calibration
                                  ? *quantization.calibration
-                                 : made_up_input(load_best(quantization.reference));
+                                 : random_inputs(load_best(quantization.reference));
   AlignedBytes packed_here;
   const bool runs = (format::ModelReader(file.span()).file_targets() & cpu_targets()) != 0;
   if (!runs) packed_here = write_model(program, {best_kernels().target});

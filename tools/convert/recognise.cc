@@ -21,7 +21,7 @@ namespace {
 // Options may repeat what a decoder's config says, but not contradict it.
 void check_options(const TransformerSpec& spec, const ModelOptions& options,
                    const std::string& where) {
-  check_said(options, spec.heads, spec.activation, where);
+  check_config_agrees(options, spec.heads, spec.activation, where);
   if (options.norm_first) {
     throw InputError(
         "{}: --norm-{}: the model's own config defines the whole computation of this model: drop "
@@ -109,7 +109,7 @@ constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
 
 // An exported program is complete, so options about the model are refused.
 Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
-  refuse_options_of_unsaid(options, model.where());
+  refuse_computation_options(options, model.where());
   const auto program = std::make_shared<const ExportedProgram>(
       read_exported(model.exported->bytes(), model.path.string()));
   const auto split = split_sound(*program, options.sound_rate);
@@ -148,7 +148,7 @@ constexpr Form kForms[] = {
 };
 
 const Form& form_of(const Opened& model, const ModelOptions& options) {
-  if (options.ask_for_module() && !model.exported) return kModule;
+  if (options.has_module_options() && !model.exported) return kModule;
   return *std::ranges::find_if(kForms, [&](const Form& form) { return form.has_sign(model); });
 }
 

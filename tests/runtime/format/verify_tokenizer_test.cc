@@ -52,7 +52,7 @@ ModelSurgery file_with_special(uint32_t bytes) {
 
 // SentencePiece writes U+2581 for a space, and may have the character itself.
 TEST(TokenizerRules, LetTheLowLineStandForASpace) {
-  constexpr uint32_t kLowLine = 0x2581;
+  constexpr uint32_t kSpaceMark = 0x2581;
   convert::TokenizerSpec spec = piece_spec({"a", " ", "b"}, false);
   spec.tokens.push_back("\u2581");
   const auto file_with = [&](TokenId token) {
@@ -60,7 +60,7 @@ TEST(TokenizerRules, LetTheLowLineStandForASpace) {
     const uint32_t last = list_of(file, kCharacters)->size() - 1;
     return changed(std::move(file), put(kCharacterTokens, last, token));
   };
-  spec.characters[kLowLine] = 4;
+  spec.characters[kSpaceMark] = 4;
   Diagnostic why;
   EXPECT_TRUE(Model::load(file_with(4).file(), &why).ok()) << why.reason;
   EXPECT_TRUE(Model::load(file_with(6).file(), &why).ok()) << why.reason;

@@ -376,7 +376,7 @@ namespace {
 
 // Makes random data for one input: ids spread over the vocabulary, or features of zero mean and
 // unit variance.
-ModelInput made_up(const Model& model, uint32_t index) {
+ModelInput random_input(const Model& model, uint32_t index) {
   const InputInfo info = model.input(index);
   const uint32_t tokens =
       format::allowed_length(info, std::max(kMadeUpTokens, model.self_test_tokens()));
@@ -393,9 +393,9 @@ ModelInput made_up(const Model& model, uint32_t index) {
 
 }  // namespace
 
-CalibrationSet made_up_input(const Model& model) {
-  ModelInput all = made_up(model, 0);
-  for (uint32_t i = 1; i < model.inputs(); ++i) all.others.push_back(made_up(model, i));
+CalibrationSet random_inputs(const Model& model) {
+  ModelInput all = random_input(model, 0);
+  for (uint32_t i = 1; i < model.inputs(); ++i) all.others.push_back(random_input(model, i));
   CalibrationSet set;
   set.source = fmt::format("random input: {} sequences of {} tokens", kMadeUpSequences, all.tokens);
   for (uint32_t i = 0; i < kMadeUpSequences; ++i) set.held_out.push_back(all.sequence(i));

@@ -61,6 +61,6 @@ CalibrationSet write_own_text(const AlignedBytes& file);
 
 // Makes comparison inputs where there is no calibration data: ids spread over the vocabulary, or
 // features of zero mean and unit variance. All of them are held out.
-CalibrationSet made_up_input(const Model& model);
+CalibrationSet random_inputs(const Model& model);
 
 }  // namespace arenite::convert

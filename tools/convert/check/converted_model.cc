@@ -172,7 +172,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
     conversion.storing_error = largest_difference(stored.values, reference.values);
     // Whether a quantization loss is acceptable is the user's decision, unless results are not
     // finite.
-    if (!has_few_bits(conversion.program) || !std::isfinite(conversion.storing_error)) {
+    if (!has_quantization(conversion.program) || !std::isfinite(conversion.storing_error)) {
       require_small(conversion.storing_error, "storing them");
     }
     reference = std::move(stored);

@@ -333,8 +333,8 @@ void read_ids(uint32_t vocab_size, RunInput& input) {
 }
 
 // Transposes tokens of an array [features, tokens] to rows.
-std::vector<float> turned_features(const RunInput& input, size_t first, uint32_t count,
-                                   uint64_t width) {
+std::vector<float> transposed_features(const RunInput& input, size_t first, uint32_t count,
+                                       uint64_t width) {
   const uint32_t tokens = input.axes.tokens;
   std::vector<float> rows(count * width);
   for (uint64_t c = 0; c < width; ++c) {
@@ -388,7 +388,7 @@ void RunInput::append(const Model& model, uint32_t sequence, uint32_t begin, uin
       const auto from = ids.begin() + static_cast<ptrdiff_t>(first);
       fed.ids.insert(fed.ids.end(), from, from + each);
     } else {
-      add(axes.columns_first ? turned_features(*this, first, each, width)
+      add(axes.columns_first ? transposed_features(*this, first, each, width)
                              : array.to_f32(first * width, each * width));
     }
   }

@@ -88,7 +88,7 @@ std::string InputLengths::steps_text() const {
 std::string LengthClaim::text() const {
   const bool are_fixed = std::ranges::all_of(inputs, &InputLengths::is_fixed);
   if (!why_exact.empty() || are_fixed) {
-    std::string text = fmt::format("{} {} a call: ", tells_lengths ? "at most" : "exactly",
+    std::string text = fmt::format("{} {} a call: ", takes_lengths ? "at most" : "exactly",
                                    counted_tokens(traced()));
     if (!why_exact.empty()) return text + why_exact + export_lines;
     // Guards exist only if sizes were exported as dynamic.

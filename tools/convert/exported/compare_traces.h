@@ -52,7 +52,7 @@ struct InputLengths {
 struct LengthClaim {
   std::vector<InputLengths> inputs{};
   std::vector<Lengths> computed{};    // lengths evaluated, but not traced
-  bool tells_lengths = false;         // an input tells lengths or padding
+  bool takes_lengths = false;         // an input tells lengths or padding
   bool is_claimed = false;            // --any-length
   bool is_proved = false;             // --expect has outputs of other lengths
   bool ends_with_mask = false;        // a dense mask bounds the positions

@@ -110,7 +110,7 @@ class ModelReader {
   bool build() {
     traced_ = trace_any(program_, trace_shape_, model_.output_index);
     require_few_nodes(traced_.graph);
-    if (is_vouched_for_ && !is_exact() && refute_others()) return false;
+    if (is_vouched_for_ && !is_exact() && is_tied_to_example()) return false;
     choose_positions();
     TracedProgram& last = try_other_length() ? *longer_ : traced_;
     const bool has_concat_rows = bound_by_trace(last, claim_, where_);
@@ -240,13 +240,13 @@ class ModelReader {
   int64_t tokens_min(size_t i) const {
     if (trace_shape_.of(i).reads_images()) return trace_shape_.of(i).tokens();
     const bool ends_by_ids = model_.graph.inputs[i].end.rule != SequenceEnd::Rule::kNone;
-    if (tells_lengths(i) || ends_by_ids) return 0;
+    if (takes_lengths(i) || ends_by_ids) return 0;
     if (!is_free(i)) return trace_shape_.of(i).traced_tokens();
     const InputLengths& own = claim_.inputs[i];
     return own.shortest > 1 || own.step > 1 ? own.shortest : 0;
   }
   // Whether the program takes a lengths tensor or a padding mask for this input.
-  bool tells_lengths(size_t i) const {
+  bool takes_lengths(size_t i) const {
     return std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
       return side.of == i && tells_length(side);
     });
@@ -319,7 +319,7 @@ class ModelReader {
   }
 
   // Returns whether the traced graph depends on the example's length; claim_ then says how.
-  bool refute_others() {
+  bool is_tied_to_example() {
     const Graph& graph = traced_.graph;
     if (trace_shape_.fixes_rows()) {
       claim_.why_exact = "it has values for each pair of rows, or for groups of them";
@@ -372,7 +372,7 @@ class ModelReader {
     claim_.computed = found.right;
     if (!uneven.empty()) return keep_right(found, uneven);
     if (found.wrong.empty()) return true;
-    if (leave_out_shortest(found)) return false;
+    if (exclude_shortest(found)) return false;
     claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
                                    found.wrong.begin()->second);
     return false;
@@ -404,7 +404,7 @@ class ModelReader {
 
   // Excludes the shortest lengths of an input if all failures are among them. Returns whether it
   // did.
-  bool leave_out_shortest(const OtherLengths& found) {
+  bool exclude_shortest(const OtherLengths& found) {
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
       int64_t last = 0;
@@ -529,12 +529,12 @@ class ModelReader {
       longer[i] = std::max(own.other, own.traced);
     }
     if (is_longer) {
-      longer_ = followed_at(longer, true);
+      longer_ = traced_at(longer, true);
       const std::string why = claim_.why_exact;
       if (longer_ == nullptr) find_ends(longer);
       claim_.why_exact = why;
-      if (longer_ == nullptr && longer != claim_.traced()) longer_ = followed_at(longer, true);
-      while (longer_ == nullptr && halve(longer)) longer_ = followed_at(longer, true);
+      if (longer_ == nullptr && longer != claim_.traced()) longer_ = traced_at(longer, true);
+      while (longer_ == nullptr && halve(longer)) longer_ = traced_at(longer, true);
       if (longer_ == nullptr) return limit_all_to_trace();
     }
     for (size_t i = 0; i < longer.size(); ++i) {
@@ -542,7 +542,7 @@ class ModelReader {
       if (own.other == 0 || own.other > own.traced) continue;
       Lengths shorter = claim_.traced();
       shorter[i] = own.other;
-      if (followed_at(shorter, false) == nullptr) return limit_all_to_trace();
+      if (traced_at(shorter, false) == nullptr) return limit_all_to_trace();
     }
     return is_longer;
   }
@@ -603,7 +603,7 @@ class ModelReader {
       Lengths at = claim_.traced();
       const auto can_be = [&](int64_t length) {
         at[i] = length;
-        return followed_at(at, true) != nullptr;
+        return traced_at(at, true) != nullptr;
       };
       if (!own.is_end_chosen || longer[i] <= own.traced || can_be(longer[i])) continue;
       int64_t begin = own.traced, end = longer[i];
@@ -618,7 +618,7 @@ class ModelReader {
   }
 
   // Traces the program at `other`. Returns null if the model differs there; claim_ then says how.
-  std::unique_ptr<TracedProgram> followed_at(const Lengths& other, bool is_longer) {
+  std::unique_ptr<TracedProgram> traced_at(const Lengths& other, bool is_longer) {
     try {
       TraceShape shape = trace_shape_.at(other);
       auto found =
@@ -672,7 +672,7 @@ class ModelReader {
     const uint32_t stepped = model_.causal ? functions_of(model_.graph).back().inputs : 0;
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       claim_.inputs[i].is_causal = (stepped & 1u << i) != 0;
-      claim_.tells_lengths = claim_.tells_lengths || tells_lengths(i);
+      claim_.takes_lengths = claim_.takes_lengths || takes_lengths(i);
     }
     if (!is_dynamic() && !is_vouched_for_) {
       for (const SizeGuard& guard : program_->guards) claim_.guards.push_back(guard.text);

@@ -149,7 +149,7 @@ void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {
     }
     graph.spread_axes();
   }
-  graph.name_layers_apart();
+  graph.make_names_unique();
 }
 
 void require_one_order(const TraceShape& trace_shape, const std::string& where) {

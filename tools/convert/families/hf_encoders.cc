@@ -464,7 +464,7 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
   pass_over_position_ids(tensors, prefix + "embeddings.position_ids");
   tensors.pass_over(prefix + "embeddings.token_type_ids");  // zeros, for callers who give none
   HeadReader(config, tensors, *family, prefix, spec).run(options.pooling, head_use);
-  check_said(options, spec.heads, spec.activation, config.where());
+  check_config_agrees(options, spec.heads, spec.activation, config.where());
   if (options.norm_first && *options.norm_first != spec.norm_first) {
     throw InputError(
         "{}: norms before attention and MLP were requested, but models of type {} have them after "

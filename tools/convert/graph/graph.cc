@@ -336,7 +336,7 @@ void Graph::remove_unread() {
   });
 }
 
-void Graph::name_layers_apart() {
+void Graph::make_names_unique() {
   std::set<std::string> taken;
   for (const ValueId value : order_) taken.insert(node(value).name);
   std::set<std::string> given;
@@ -535,7 +535,7 @@ Graph chained(Graph first, const Graph& second, uint32_t input) {
   first.output = values.at(second.output);
   first.labels = second.labels;
   first.remove_unread();
-  first.name_layers_apart();
+  first.make_names_unique();
   return first;
 }
 

@@ -458,7 +458,7 @@ class Graph {
   void reorder(std::vector<ValueId> order) { order_ = std::move(order); }
   // Makes names of layers and tables unique by appending "_2", "_3", since reports and options
   // refer to weights by name.
-  void name_layers_apart();
+  void make_names_unique();
 
  private:
   ValueId insert(std::vector<ValueId>::iterator place, Node node);

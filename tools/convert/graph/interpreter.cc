@@ -470,9 +470,10 @@ class Interpreter {
   Rows compute(const Node& node, const AttentionNode& attention) {
     constexpr size_t kAtOnce = 256;  // rows of scores
     const size_t dim = attention.value_dim;
-    const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 2), dim);
-    const Rows keys =
-        as_kept(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 1), attention.head_dim);
+    const Rows value =
+        as_cached(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 2), dim);
+    const Rows keys = as_cached(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 1),
+                                attention.head_dim);
     const size_t rows = rows_[node.axis];
     const bool sees_all =
         graph_.axis(value_input(node.inputs)) != node.axis;  // keys of another axis

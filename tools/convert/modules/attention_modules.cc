@@ -160,7 +160,7 @@ std::string with_dot(std::string prefix) {
 
 // Returns advice about whole models, unless the user asked for a module.
 std::string advice_on_models(const ModelOptions& options) {
-  if (options.ask_for_module()) return "";
+  if (options.has_module_options()) return "";
   return fmt::format("The checkpoint as a whole is not a known published model. {}", kExportAdvice);
 }
 
@@ -292,8 +292,8 @@ std::string divisors(uint32_t number) {
 }
 
 // Returns the number of heads, which state dicts do not contain.
-uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
-                     const ModelOptions& options, const Opened& model) {
+uint32_t required_heads(AttentionModule& module, const ModelTensors& tensors,
+                        const ModelOptions& options, const Opened& model) {
   if (options.heads != 0) return options.heads;
   if (const auto heads = written_heads(model, module.account)) return *heads;
   const uint32_t width = module.query.outputs();
@@ -477,7 +477,7 @@ AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
                        quote(tensors.source()), heads, options.heads);
     }
   } else if (module.output) {
-    heads = asked_heads(module, tensors, options, model);
+    heads = required_heads(module, tensors, options, model);
   } else {
     if (options.heads == 0) module.account.assumed.emplace_back("one head");
     if (heads == 1) module.architecture = known.of_one_head;

@@ -114,7 +114,7 @@ RelativeBias without_equal_ends(const RelativeBias& table) {
 }
 
 // Builds the layer that computes a head's terms for the first `count` distances.
-LinearSpec layer_of(const RelativeBias& table, uint32_t head, uint32_t count) {
+LinearSpec query_terms_layer(const RelativeBias& table, uint32_t head, uint32_t count) {
   std::vector<double> weights;
   LinearSpec layer;
   for (size_t place = 0; place < count; ++place) {
@@ -649,7 +649,8 @@ class Lowering {
     uint32_t matrix = 0;
     for (uint32_t head = 0; head < attention.heads; ++head) {
       const std::string layer = name(value) + ".terms." + std::to_string(head);
-      if (head < table.heads) matrix = program_.add_matrix(layer, {{layer_of(table, head, count)}});
+      if (head < table.heads)
+        matrix = program_.add_matrix(layer, {{query_terms_layer(table, head, count)}});
       program_.add_op(layer, linear_op(from, to, matrix));
       from.column += from.width;
       to.column += to.width;

@@ -152,7 +152,7 @@ void Program::add_rope(const std::string& op_name, const ColumnView& input,
   add_op(op_name, rope_op(input, output, heads, angles));
 }
 
-bool has_few_bits(const Program& program) {
+bool has_quantization(const Program& program) {
   return program.kv_cache != TensorType::kF32 ||
          std::ranges::any_of(program.tensors, [](const ProgramTensor& tensor) {
            return tensor.type != TensorType::kF32;
@@ -217,7 +217,7 @@ void find_lifetimes(Program& program) {
 }
 
 // Whether two slots of one memory area have overlapping lifetimes.
-bool meet(std::span<const Axis> axes, const SlotView& a, const SlotView& b) {
+bool lifetimes_overlap(std::span<const Axis> axes, const SlotView& a, const SlotView& b) {
   return a.first_op <= b.last_op && b.first_op <= a.last_op &&
          area_of(axes, a.axis) == area_of(axes, b.axis);
 }
@@ -242,7 +242,7 @@ void place_slots(Program& program) {
     slot.offset = 0;
     // Slots are sorted by offset, so that one sweep suffices.
     for (const SlotView& other : placed) {
-      if (meet(program.axes, slot, other) && overlap(slot, other)) {
+      if (lifetimes_overlap(program.axes, slot, other) && overlap(slot, other)) {
         slot.offset = other.offset + other.width;
       }
     }
@@ -250,7 +250,7 @@ void place_slots(Program& program) {
   }
   for (size_t a = 0; a < placed.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
-      if (meet(program.axes, placed[a], placed[b]) && overlap(placed[a], placed[b])) {
+      if (lifetimes_overlap(program.axes, placed[a], placed[b]) && overlap(placed[a], placed[b])) {
         throw std::logic_error("the planner let two slots overlap: this is a bug");
       }
     }

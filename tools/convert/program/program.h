@@ -251,7 +251,7 @@ struct Program {
 };
 
 // Whether any weights or the caches are quantized.
-bool has_few_bits(const Program& program);
+bool has_quantization(const Program& program);
 
 // Whether the program quantizes activations to int8: inputs of linear layers, or keys and values.
 // Two computations that differ in the last bit of a float may then differ by a whole quantization

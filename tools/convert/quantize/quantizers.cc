@@ -324,7 +324,7 @@ void round_row(std::span<double> row) {
   }
 }
 
-void round_kept_row(std::span<double> row) {
+void round_cached_row(std::span<double> row) {
   double most = 0.0;
   for (const double number : row) {
     if (!std::isfinite(number)) {
@@ -342,10 +342,10 @@ void round_kept_row(std::span<double> row) {
 
 }  // namespace
 
-std::vector<double> as_kept(TensorType kv_cache, std::vector<double> rows, size_t width) {
+std::vector<double> as_cached(TensorType kv_cache, std::vector<double> rows, size_t width) {
   if (kv_cache != TensorType::kInt8 || width == 0) return rows;
   for (size_t begin = 0; begin < rows.size(); begin += width) {
-    round_kept_row(std::span(rows).subspan(begin, width));
+    round_cached_row(std::span(rows).subspan(begin, width));
   }
   return rows;
 }

@@ -164,6 +164,6 @@ void round_activations(std::span<double> rows, size_t width);
 // Rounds keys or values, rows of `width` elements, as a cache of this type stores them: for int8 to
 // 255 steps between +-(the row's largest magnitude), as Int8Row of runtime/ops/kv_cache.h does. A
 // row with an element that is not finite becomes NaN.
-std::vector<double> as_kept(TensorType kv_cache, std::vector<double> rows, size_t width);
+std::vector<double> as_cached(TensorType kv_cache, std::vector<double> rows, size_t width);
 
 }  // namespace arenite::convert

@@ -60,7 +60,7 @@ struct ModelOptions {
   uint32_t context = 0;  // rows and columns of its mask to keep; 0: all
 
   // Whether an option is set that only applies to attention modules.
-  bool ask_for_module() const { return module || features != 0 || mask_ones; }
+  bool has_module_options() const { return module || features != 0 || mask_ones; }
 };
 
 const char* name(PoolingChoice choice);          // as in options and configs: "pooler"
@@ -71,8 +71,8 @@ std::string option_text(MaskChoice mask, uint32_t window);
 
 // Throws InputError that begins with `where` if the options' heads or activation differ from the
 // config's.
-void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
-                const std::string& where);
+void check_config_agrees(const ModelOptions& options, uint32_t heads, Activation activation,
+                         const std::string& where);
 
 // Returns the set options for facts that Hugging Face and GGUF configs always state, such as mask,
 // scales and epsilon, as on the command line: "--causal, --scale".
@@ -84,6 +84,6 @@ void refuse_options_of_state_dicts(const ModelOptions& options, const std::strin
 
 // Throws InputError for any option about the computation, which exported programs define
 // themselves.
-void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where);
+void refuse_computation_options(const ModelOptions& options, const std::string& where);
 
 }  // namespace arenite::convert

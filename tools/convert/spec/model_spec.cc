@@ -114,8 +114,8 @@ std::string option_text(MaskChoice mask, uint32_t window) {
   return "";
 }
 
-void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
-                const std::string& where) {
+void check_config_agrees(const ModelOptions& options, uint32_t heads, Activation activation,
+                         const std::string& where) {
   if (options.heads != 0 && options.heads != heads) {
     throw InputError("{}: {} heads were requested, but the model has {}: drop the option", where,
                      options.heads, heads);
@@ -142,7 +142,7 @@ void refuse_options_of_state_dicts(const ModelOptions& options, const std::strin
   refuse_options(options_of_state_dicts(options), "the model's own config", where);
 }
 
-void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where) {
+void refuse_computation_options(const ModelOptions& options, const std::string& where) {
   std::vector<std::string> given = options_of_state_dicts(options);
   if (options.heads != 0) given.emplace_back("--heads");
   if (options.activation) given.emplace_back("--activation");

@@ -104,7 +104,7 @@ void stack_quantized(const std::vector<WeightRef>& weights, WeightRef& stacked) 
 }
 
 template <typename Load>
-auto below_one_another(const std::vector<WeightRef>& weights, const Load& load) {
+auto stacked_values(const std::vector<WeightRef>& weights, const Load& load) {
   auto values = load(weights.front());
   for (const WeightRef& weight : std::span(weights).subspan(1)) {
     const auto rows = load(weight);
@@ -216,12 +216,12 @@ LinearSpec stack_rows(std::vector<LinearSpec> parts) {
   const bool is_exact = std::ranges::none_of(
       weights, [](const WeightRef& weight) { return static_cast<bool>(weight.load_f64); });
   stacked.weight.load = [weights] {
-    return below_one_another(weights, [](const WeightRef& weight) { return weight.load(); });
+    return stacked_values(weights, [](const WeightRef& weight) { return weight.load(); });
   };
   stacked.weight.load_f64 = {};
   if (!is_exact) {
     stacked.weight.load_f64 = [weights] {
-      return below_one_another(weights, [](const WeightRef& weight) { return weight.exact(); });
+      return stacked_values(weights, [](const WeightRef& weight) { return weight.exact(); });
     };
   }
   return stacked;

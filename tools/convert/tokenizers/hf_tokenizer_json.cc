@@ -213,11 +213,11 @@ void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
   const bool is_before = pipeline.changes.steps.empty();
   if (type == "Prepend" && is_before) {
     step.expect_only({"type", "prepend"});
-    step.expect("prepend", kLowLine);
+    step.expect("prepend", kSpaceMark);
     pipeline.prefix = format::Prefix::kAlways;
     pipeline.prefix_every_part = true;
   } else if (type == "Replace" && is_before && step.at("pattern") == json{{"String", " "}} &&
-             step.at("content") == kLowLine) {
+             step.at("content") == kSpaceMark) {
     step.expect_only({"type", "pattern", "content"});
     pipeline.replaces_spaces = true;
   } else if (type == "NFC" && pipeline.changes.keep_normal_form()) {
@@ -271,8 +271,8 @@ void take_split(HfPipeline& pipeline, const HfObject& step) {
 void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
   step.expect_only(
       {"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
-  step.expect("replacement", kLowLine);
-  step.expect("str_rep", kLowLine, true);
+  step.expect("replacement", kSpaceMark);
+  step.expect("str_rep", kSpaceMark, true);
   const std::string scheme = step.has("prepend_scheme")            ? step.text("prepend_scheme")
                              : step.flag("add_prefix_space", true) ? "always"
                                                                    : "never";
@@ -338,7 +338,7 @@ void take_decoder(HfPipeline& pipeline, const HfObject& step, bool& is_byte_leve
   if (type == "ByteLevel") {
     is_byte_level = true;
   } else if (type == "Replace") {
-    step.expect("pattern", json{{"String", kLowLine}});
+    step.expect("pattern", json{{"String", kSpaceMark}});
     step.expect("content", " ");
     replaces_spaces = true;
   } else if (type == "ByteFallback") {
@@ -349,7 +349,7 @@ void take_decoder(HfPipeline& pipeline, const HfObject& step, bool& is_byte_leve
     step.expect("stop", 0);
     pipeline.drops_first_space = true;
   } else if (type == "Metaspace") {
-    step.expect("replacement", kLowLine);
+    step.expect("replacement", kSpaceMark);
     replaces_spaces = true;
     const bool is_never = step.has("prepend_scheme") ? step.text("prepend_scheme") == "never"
                                                      : !step.flag("add_prefix_space", true);
@@ -435,8 +435,8 @@ void check_model(const HfObject& model) {
 }
 
 // Tokens such as "<0x0A>" become bytes; they are neither merged nor matched in texts.
-void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, const Merges& merges,
-                         bool byte_fallback) {
+void fill_sentencepiece_bpe(TokenizerSpec& spec, const Vocabulary& vocabulary, const Merges& merges,
+                            bool byte_fallback) {
   spec.kind = format::TokenizerKind::kSentencePieces;
   add_vocabulary(spec, vocabulary, piece_bytes);
   for (const auto& [token, id] : vocabulary) {
@@ -546,7 +546,7 @@ Vocabulary read_scored_vocabulary(TokenizerSpec& spec, const HfObject& model) {
 void take_bytes(TokenizerSpec& spec, const HfObject& model, const Vocabulary& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
     const auto found = vocabulary.find(fmt::format("<0x{:02X}>", byte));
-    if (found == vocabulary.end() || !vocabulary.contains(std::string(kLowLine)) ||
+    if (found == vocabulary.end() || !vocabulary.contains(std::string(kSpaceMark)) ||
         !spec.specials.contains(spec.unknown_token)) {
       model.refuse(
           "byte_fallback",
@@ -689,7 +689,7 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
     fill_byte_pairs(spec, vocabulary, merges, suffix);
   } else {
     if (!suffix.empty()) model.refuse("end_of_word_suffix", "none without ByteLevel");
-    fill_low_line_pairs(spec, vocabulary, merges, byte_fallback);
+    fill_sentencepiece_bpe(spec, vocabulary, merges, byte_fallback);
   }
   add_added_tokens(spec, vocabulary, pipeline.changes_names(), root);
   apply_pipeline(spec, pipeline);

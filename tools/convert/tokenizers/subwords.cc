@@ -222,9 +222,9 @@ void add_all_pairs(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces
 std::string piece_bytes(std::string_view token) {
   std::string bytes;
   for (size_t i = 0; i < token.size();) {
-    if (token.substr(i, kLowLine.size()) == kLowLine) {
+    if (token.substr(i, kSpaceMark.size()) == kSpaceMark) {
       bytes += ' ';
-      i += kLowLine.size();
+      i += kSpaceMark.size();
     } else {
       bytes += token[i++];
     }
@@ -244,7 +244,7 @@ void add_character(TokenizerSpec& spec, std::string_view written, TokenId token)
   const CodePoint code_point = decode_utf8(written);
   if (code_point.value == kInvalidCodePoint || code_point.bytes != written.size()) return;
   spec.characters[code_point.value] = token;
-  if (written == kLowLine) spec.characters[' '] = token;
+  if (written == kSpaceMark) spec.characters[' '] = token;
 }
 
 void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces,

@@ -63,7 +63,7 @@ struct SentencePiece {
   PieceType type = PieceType::kNormal;
 };
 
-inline constexpr std::string_view kLowLine = "\xE2\x96\x81";  // U+2581, for a space
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, for a space
 
 // Returns `token` with U+2581 replaced by spaces.
 std::string piece_bytes(std::string_view token);

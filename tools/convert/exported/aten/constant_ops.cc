@@ -241,7 +241,7 @@ constexpr Rounding kRoundings[] = {
 
 // Returns a scale or zero point for each element of `shape`: one for all, or one per index of
 // "axis".
-Array::Reals of_channels(const Call& call, const char* name, const Shape& shape) {
+Array::Reals per_channel(const Call& call, const char* name, const Shape& shape) {
   const Array given =
       call.has(name) ? operand(call, name).array : Array::real({}, Array::Reals{0.0});
   Shape spread(shape.size(), 1);
@@ -256,8 +256,8 @@ Array::Reals of_channels(const Call& call, const char* name, const Shape& shape)
 // kernels do.
 Results rounded(const Call& call, const Rounding& row) {
   const Array& self = call.array(row.self);
-  const Array::Reals scales = of_channels(call, row.scales, self.shape());
-  const Array::Reals zeros = of_channels(call, row.zero_points, self.shape());
+  const Array::Reals scales = per_channel(call, row.scales, self.shape());
+  const Array::Reals zeros = per_channel(call, row.zero_points, self.shape());
   const auto least = static_cast<float>(call.integer("quant_min"));
   const auto most = static_cast<float>(call.integer("quant_max"));
   Array::Reals values = self.to_reals();

@@ -53,7 +53,7 @@ Argument glu(const Call& call, const Parts& parts) {
 }
 
 // Reshapes per-channel values (dimension 1) so that they broadcast to `shape`.
-Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& shape) {
+Argument per_channel(const Parts& parts, const Argument& numbers, const Shape& shape) {
   if (shape.size() < 3) return numbers;
   Shape sizes(shape.size(), 1);
   sizes[1] = shape[1];
@@ -77,10 +77,10 @@ Argument instance_norm(const Call& call, const Parts& parts) {
       parts("sqrt", {{"self", parts.plus(variance, call.real("eps", 1e-5))}});
   Argument result = parts("div", {{"self", distance}, {"other", deviation}});
   if (call.has("weight")) {
-    result = parts.times(result, of_channels(parts, call.argument("weight"), shape));
+    result = parts.times(result, per_channel(parts, call.argument("weight"), shape));
   }
   if (!call.has("bias")) return result;
-  return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
+  return parts.plus(result, per_channel(parts, call.argument("bias"), shape));
 }
 
 // Computes sum(x1 / |x1| * x2 / |x2|) along a dimension.
@@ -123,8 +123,8 @@ Argument batch_norm(const Call& call, const Parts& parts) {
   const Argument mean = parts.times(call.argument("running_mean"), factor);
   const Argument bias = call.has("bias") ? call.argument("bias") : Argument(0.0);
   const Argument offset = parts("rsub", {{"self", mean}, {"other", bias}});
-  return parts.plus(parts.times(input, of_channels(parts, factor, shape)),
-                    of_channels(parts, offset, shape));
+  return parts.plus(parts.times(input, per_channel(parts, factor, shape)),
+                    per_channel(parts, offset, shape));
 }
 
 // Normalizes over the tokens and each group of channels. A matrix product computes the group means.
@@ -178,10 +178,10 @@ Argument group_norm(const Call& call, const Parts& parts) {
     result = norm_over_tokens(call, parts, groups);
   }
   if (call.has("weight")) {
-    result = parts.times(result, of_channels(parts, call.argument("weight"), shape));
+    result = parts.times(result, per_channel(parts, call.argument("weight"), shape));
   }
   if (!call.has("bias")) return result;
-  return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
+  return parts.plus(result, per_channel(parts, call.argument("bias"), shape));
 }
 
 // Computes v * g / |v|, where the norm is over all dimensions but one.
@@ -323,14 +323,14 @@ Argument tensordot(const Call& call, const Parts& parts) {
 }
 
 // Computes self + weight * (end - self).
-Argument between(const Call& call, const Parts& parts) {
+Argument lerp(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Argument way = parts("sub", {{"self", call.argument("end")}, {"other", self}});
   return parts.plus(self, parts.times(way, call.argument("weight")));
 }
 
 // Computes self + value * tensor1 * tensor2, or / tensor2.
-Argument added_part(const Call& call, const Parts& parts) {
+Argument add_scaled_product(const Call& call, const Parts& parts) {
   const char* const op = call.op == "addcmul" ? "mul" : "div";
   const Argument part =
       parts(op, {{"self", call.argument("tensor1")}, {"other", call.argument("tensor2")}});
@@ -341,7 +341,7 @@ Argument added_part(const Call& call, const Parts& parts) {
 Argument prelu_of_channels(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Argument below = parts("relu", {{"self", parts("neg", {{"self", self}})}});
-  const Argument slopes = of_channels(parts, call.argument("weight"), parts.shape(self));
+  const Argument slopes = per_channel(parts, call.argument("weight"), parts.shape(self));
   return parts("sub",
                {{"self", parts("relu", {{"self", self}})}, {"other", parts.times(slopes, below)}});
 }
@@ -479,9 +479,9 @@ constexpr Decomposition kDecompositions[] = {
     {"_adaptive_avg_pool2d", adaptive_avg_pool},
     {"diff", diff},
     {"tensordot", tensordot},
-    {"lerp", between},
-    {"addcmul", added_part},
-    {"addcdiv", added_part},
+    {"lerp", lerp},
+    {"addcmul", add_scaled_product},
+    {"addcdiv", add_scaled_product},
     {"isin", is_in},
     {"prelu", prelu_of_channels},
     {"cumsum", cumulative},

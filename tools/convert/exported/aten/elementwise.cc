@@ -16,7 +16,7 @@ using Complex = std::complex<double>;
 
 // ---- functions of one number ----
 
-enum class Gives { kReals, kSame, kBools };  // kSame: integers for integers
+enum class ResultKind { kReals, kSame, kBools };  // kSame: integers for integers
 
 struct NumberFunction {
   std::string_view op;
@@ -116,11 +116,11 @@ constexpr ParameterFunction kParameterFunctions[] = {
     {"nan_to_num", nan_to_num, {{{"nan", 0.0}, {"posinf", kLargest}, {"neginf", -kLargest}}}}};
 
 template <typename Function>
-Results each_number(const Call& call, Gives gives, const Function& function) {
-  const Array& self = gives == Gives::kBools ? call.array("self") : real_array(call, "self");
-  ElementType type = gives == Gives::kBools ? ElementType::kBool : self.type();
-  if (gives == Gives::kReals) type = real_type(type);
-  if (gives == Gives::kSame && type == ElementType::kBool)
+Results each_number(const Call& call, ResultKind gives, const Function& function) {
+  const Array& self = gives == ResultKind::kBools ? call.array("self") : real_array(call, "self");
+  ElementType type = gives == ResultKind::kBools ? ElementType::kBool : self.type();
+  if (gives == ResultKind::kReals) type = real_type(type);
+  if (gives == ResultKind::kSame && type == ElementType::kBool)
     call.refuse("found a tensor of {}: expected numbers", name(type));
   Array::Reals values = self.to_reals();
   for (double& value : values) value = function(value);
@@ -130,10 +130,10 @@ Results each_number(const Call& call, Gives gives, const Function& function) {
 Results with_parameters(const Call& call, const ParameterFunction& row) {
   Parameters p{};
   for (size_t i = 0; i < p.size(); ++i) p[i] = value_of(call, row.parameters[i]);
-  return each_number(call, Gives::kReals, [&](double x) { return row.of(x, p); });
+  return each_number(call, ResultKind::kReals, [&](double x) { return row.of(x, p); });
 }
 
-template <Gives kGives>
+template <ResultKind kGives>
 Results each_by(const Call& call, const NumberFunction& row) {
   if (call.integer("decimals", 0) != 0)
     call.refuse("round with decimals is not supported: scale, round and scale back");
@@ -145,7 +145,7 @@ Results gelu_of(const Call& call, OpBudget&) {
   if (kind != "none" && kind != "tanh") {
     call.refuse("approximate='{}' is not supported: expected 'none' or 'tanh'", printable(kind));
   }
-  return each_number(call, Gives::kReals, kind == "none" ? gelu : tanh_gelu);
+  return each_number(call, ResultKind::kReals, kind == "none" ? gelu : tanh_gelu);
 }
 
 // Applies one slope, or one slope for each channel (dimension 1).
@@ -228,12 +228,12 @@ std::vector<Result> pairs(const Operand& a, const Operand& b, const Shape& shape
 }
 
 // Integers wrap around instead of overflowing.
-int64_t wrapping(uint64_t bits) { return static_cast<int64_t>(bits); }
+int64_t as_signed(uint64_t bits) { return static_cast<int64_t>(bits); }
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
 
 // Integer division. A divisor of 0, which PyTorch refuses, gives 0.
 int64_t truncated(int64_t a, int64_t b) {
-  return b == 0 ? 0 : b == -1 ? wrapping(0 - bits(a)) : a / b;
+  return b == 0 ? 0 : b == -1 ? as_signed(0 - bits(a)) : a / b;
 }
 int64_t floored(int64_t a, int64_t b) {
   const int64_t quotient = truncated(a, b);
@@ -251,7 +251,7 @@ int64_t power_of(int64_t a, int64_t b) {
   for (uint64_t base = bits(a), left = bits(b); left != 0; left >>= 1, base *= base) {
     if (left % 2 != 0) power *= base;
   }
-  return wrapping(power);
+  return as_signed(power);
 }
 
 struct Arithmetic {
@@ -262,13 +262,13 @@ struct Arithmetic {
 };
 
 constexpr Arithmetic kAdd = {"add", [](double a, double b) { return a + b; },
-                             [](int64_t a, int64_t b) { return wrapping(bits(a) + bits(b)); },
+                             [](int64_t a, int64_t b) { return as_signed(bits(a) + bits(b)); },
                              [](Complex a, Complex b) { return a + b; }};
 constexpr Arithmetic kSubtract = {"sub", [](double a, double b) { return a - b; },
-                                  [](int64_t a, int64_t b) { return wrapping(bits(a) - bits(b)); },
+                                  [](int64_t a, int64_t b) { return as_signed(bits(a) - bits(b)); },
                                   [](Complex a, Complex b) { return a - b; }};
 constexpr Arithmetic kMultiply = {"mul", [](double a, double b) { return a * b; },
-                                  [](int64_t a, int64_t b) { return wrapping(bits(a) * bits(b)); },
+                                  [](int64_t a, int64_t b) { return as_signed(bits(a) * bits(b)); },
                                   [](Complex a, Complex b) {
                                     return Complex(a.real() * b.real() - a.imag() * b.imag(),
                                                    a.real() * b.imag() + a.imag() * b.real());
@@ -292,9 +292,9 @@ constexpr Arithmetic kArithmetic[] = {
     kMultiply,
     kFloorDivide,
     {"remainder", remainder_of,
-     [](int64_t a, int64_t b) { return wrapping(bits(a) - bits(floored(a, b)) * bits(b)); }},
+     [](int64_t a, int64_t b) { return as_signed(bits(a) - bits(floored(a, b)) * bits(b)); }},
     {"fmod", [](double a, double b) { return std::fmod(a, b); },
-     [](int64_t a, int64_t b) { return wrapping(bits(a) - bits(truncated(a, b)) * bits(b)); }},
+     [](int64_t a, int64_t b) { return as_signed(bits(a) - bits(truncated(a, b)) * bits(b)); }},
     kMaximum,
     kMinimum,
     {"pow", [](double a, double b) { return std::pow(a, b); }, power_of},
@@ -370,7 +370,7 @@ Results comparison(const Call& call, const Comparison& row) {
 
 // PyTorch shifts all bits out if the shift is outside [0, 63].
 int64_t shifted_left(int64_t a, int64_t by) {
-  return by < 0 || by > 63 ? 0 : wrapping(bits(a) << by);
+  return by < 0 || by > 63 ? 0 : as_signed(bits(a) << by);
 }
 int64_t shifted_right(int64_t a, int64_t by) { return a >> (by < 0 || by > 63 ? 63 : by); }
 
@@ -564,7 +564,7 @@ Results absolute(const Call& call, OpBudget&) {
   if (is_complex(call.array("self").type())) {
     return complex_part(call, {"abs", [](const Complex& z) { return std::abs(z); }});
   }
-  return each_number(call, Gives::kSame, [](double x) { return std::abs(x); });
+  return each_number(call, ResultKind::kSame, [](double x) { return std::abs(x); });
 }
 
 Results conjugate(const Call& call, OpBudget&) {
@@ -599,10 +599,10 @@ Operand operand(const Call& call, std::string_view name) {
 
 OpRules elementwise_rules() {
   OpRules rules;
-  add_rows(rules, kRealFunctions, each_by<Gives::kReals>);
-  add_rows(rules, kRealFormulas, each_by<Gives::kReals>);
-  add_rows(rules, kSameFunctions, each_by<Gives::kSame>);
-  add_rows(rules, kTests, each_by<Gives::kBools>);
+  add_rows(rules, kRealFunctions, each_by<ResultKind::kReals>);
+  add_rows(rules, kRealFormulas, each_by<ResultKind::kReals>);
+  add_rows(rules, kSameFunctions, each_by<ResultKind::kSame>);
+  add_rows(rules, kTests, each_by<ResultKind::kBools>);
   add_rows(rules, kParameterFunctions, with_parameters);
   add_rows(rules, kArithmetic, arithmetic);
   add_rows(rules, kComparisons, comparison);

@@ -479,8 +479,8 @@ Movements shuffle_pixels(const Call& call) {
 }
 
 // Returns an identity movement for each array. Element numbers continue from one array to the next.
-Movements one_for_each(const std::vector<Array>& arrays,
-                       const std::function<Movement(size_t)>& movement_of) {
+Movements movement_for_each(const std::vector<Array>& arrays,
+                            const std::function<Movement(size_t)>& movement_of) {
   Movements movements;
   int64_t first = 0;
   for (size_t i = 0; i < arrays.size(); ++i) {
@@ -495,7 +495,8 @@ Movements broadcast_tensors(const Call& call) {
   const std::vector<Array> arrays = call.arrays("tensors");
   Shape shape;
   for (const Array& array : arrays) shape = broadcast(shape, array.shape());
-  return one_for_each(arrays, [&](size_t i) { return expanded(call, arrays[i].shape(), shape); });
+  return movement_for_each(arrays,
+                           [&](size_t i) { return expanded(call, arrays[i].shape(), shape); });
 }
 
 Movements meshgrid(const Call& call) {
@@ -507,7 +508,7 @@ Movements meshgrid(const Call& call) {
     shape.push_back(static_cast<int64_t>(array.elements()));
   }
   if (is_xy) std::swap(shape[0], shape[1]);
-  return one_for_each(arrays, [&](size_t i) {
+  return movement_for_each(arrays, [&](size_t i) {
     Movement movement{.shape = shape, .walk = shape, .strides = Shape(shape.size(), 0)};
     movement.strides[is_xy && i < 2 ? 1 - i : i] = 1;
     return movement;
@@ -608,7 +609,7 @@ Movements col2im(const Call& call) {
 
 // Returns no movement for a conversion that changes values: to another kind, or to a narrower
 // integer type. Real types are all stored as double, so conversions between them change nothing.
-Movements same_numbers(const Call& call) {
+Movements lossless_conversion(const Call& call) {
   const ElementType from = call.array("self").type();
   const bool has_other = call.find("other") != nullptr && call.find("other")->as<Array>();
   const ElementType to = has_other ? call.array("other").type() : call.type("dtype").value_or(from);
@@ -628,7 +629,7 @@ Movements inactive_dropout(const Call& call) {
 }
 
 std::vector<MovementRule> movement_rules() {
-  std::vector<MovementRule> rules = {{"to", same_numbers},
+  std::vector<MovementRule> rules = {{"to", lossless_conversion},
                                      {"dropout", inactive_dropout, "input"},
                                      {"unfold", unfold},
                                      {"diagonal", diagonal},

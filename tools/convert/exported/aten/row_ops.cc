@@ -115,49 +115,50 @@ double length(Row row, double order) {
   return order == 2.0 ? std::sqrt(sum) : std::pow(sum, 1.0 / order);
 }
 
-enum class RowGives { kSame, kSum, kReals, kBools, kPlaces };  // kSum: int64 for integers
+enum class RowResultKind { kSame, kSum, kReals, kBools, kPlaces };  // kSum: int64 for integers
 
 struct Reduction {
   std::string_view op;
-  RowGives gives;
+  RowResultKind gives;
   double (*of)(Row row, double p);  // p: the parameter
   Parameter parameter{};
 };
 
 constexpr Reduction kReductions[] = {
-    {"sum", RowGives::kSum, [](Row row, double) { return total(row); }},
-    {"prod", RowGives::kSum,
+    {"sum", RowResultKind::kSum, [](Row row, double) { return total(row); }},
+    {"prod", RowResultKind::kSum,
      [](Row row, double) {
        return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>());
      }},
-    {"mean", RowGives::kSame, [](Row row, double) { return mean(row); }},
-    {"var", RowGives::kSame, variance, {"correction", 1.0}},
+    {"mean", RowResultKind::kSame, [](Row row, double) { return mean(row); }},
+    {"var", RowResultKind::kSame, variance, {"correction", 1.0}},
     {"std",
-     RowGives::kSame,
+     RowResultKind::kSame,
      [](Row row, double p) { return std::sqrt(variance(row, p)); },
      {"correction", 1.0}},
-    {"amax", RowGives::kSame, [](Row row, double) { return largest(row); }},
-    {"amin", RowGives::kSame, [](Row row, double) { return smallest(row); }},
-    {"any", RowGives::kBools,
+    {"amax", RowResultKind::kSame, [](Row row, double) { return largest(row); }},
+    {"amin", RowResultKind::kSame, [](Row row, double) { return smallest(row); }},
+    {"any", RowResultKind::kBools,
      [](Row row, double) {
        return std::ranges::any_of(row, [](double x) { return x != 0.0; }) ? 1.0 : 0.0;
      }},
-    {"all", RowGives::kBools,
+    {"all", RowResultKind::kBools,
      [](Row row, double) { return std::ranges::find(row, 0.0) == row.end() ? 1.0 : 0.0; }},
-    {"argmax", RowGives::kPlaces, [](Row row, double) { return place_of<std::greater<>>(row); }},
-    {"argmin", RowGives::kPlaces, [](Row row, double) { return place_of<std::less<>>(row); }},
-    {"logsumexp", RowGives::kSame, [](Row row, double) { return log_sum_exp(row); }},
-    {"norm", RowGives::kReals, length, {"p", 2.0}},
-    {"linalg_vector_norm", RowGives::kReals, length, {"ord", 2.0}}};
+    {"argmax", RowResultKind::kPlaces,
+     [](Row row, double) { return place_of<std::greater<>>(row); }},
+    {"argmin", RowResultKind::kPlaces, [](Row row, double) { return place_of<std::less<>>(row); }},
+    {"logsumexp", RowResultKind::kSame, [](Row row, double) { return log_sum_exp(row); }},
+    {"norm", RowResultKind::kReals, length, {"p", 2.0}},
+    {"linalg_vector_norm", RowResultKind::kReals, length, {"ord", 2.0}}};
 
-ElementType type_of(const Call& call, RowGives gives) {
-  if (gives == RowGives::kBools) return ElementType::kBool;
-  if (gives == RowGives::kPlaces) return ElementType::kI64;
+ElementType type_of(const Call& call, RowResultKind gives) {
+  if (gives == RowResultKind::kBools) return ElementType::kBool;
+  if (gives == RowResultKind::kPlaces) return ElementType::kI64;
   const ElementType type = call.array("self").type();
-  if (gives == RowGives::kReals) return real_type(type);
+  if (gives == RowResultKind::kReals) return real_type(type);
   const bool is_whole = kind_of(type) <= kind_of(ElementType::kI64);
-  return call.type("dtype").value_or(gives == RowGives::kSum && is_whole ? ElementType::kI64
-                                                                         : type);
+  return call.type("dtype").value_or(gives == RowResultKind::kSum && is_whole ? ElementType::kI64
+                                                                              : type);
 }
 
 Results reduction(const Call& call, const Reduction& row) {
@@ -212,7 +213,7 @@ Results running(const Call& call, OpBudget&) {
       std::partial_sum(row.begin(), row.end(), row.begin(), std::multiplies<>());
     }
   });
-  return {made.to(type_of(call, RowGives::kSum))};
+  return {made.to(type_of(call, RowResultKind::kSum))};
 }
 
 // ---- softmax, and the norms of rows ----

@@ -184,7 +184,7 @@ class SoundSplitter {
   }
 
   // Substitutes frames for samples in a symbolic size.
-  void say_by_frames(Extent& extent) const {
+  void express_in_frames(Extent& extent) const {
     if (symbols_in(extent).empty()) return;
     if (!is_dynamic()) {
       if (traced_symbol_.empty() || extent.symbol.find(traced_symbol_) == std::string::npos) return;
@@ -205,9 +205,9 @@ class SoundSplitter {
     const std::set<std::string> symbols = symbols_in(samples().sizes.back());
     traced_symbol_ = symbols.empty() ? "" : *symbols.begin();
     for (ExportedValue& value : made_.values)
-      std::ranges::for_each(value.sizes, [&](Extent& size) { say_by_frames(size); });
+      std::ranges::for_each(value.sizes, [&](Extent& size) { express_in_frames(size); });
     for (SizeGuard& guard : made_.guards)
-      std::ranges::for_each(guard.sizes, [&](Extent& size) { say_by_frames(size); });
+      std::ranges::for_each(guard.sizes, [&](Extent& size) { express_in_frames(size); });
     const Extent sounds = samples().sizes.size() > 1 ? samples().sizes[0] : Extent{1};
     const Extent frames = {frames_, is_dynamic() ? kFrames : ""};
     const int64_t width = found_.table.numbers.features();

@@ -507,7 +507,7 @@ bool verify_windows(const OpCheck& check, uint32_t kernel) {
   if (is_image) return verify_image_windows(check, kernel, axes[from], axes[to]);
   const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
   if (columns != 0) {
-    return check.refuse("a kernel has columns, but its input is no image",
+    return check.refuse("a kernel has columns, but no image as input",
                         check.number_field(ConvolutionOp::kColumns), check.index, columns, 0);
   }
   const uint32_t dilation = check.op.numbers[ConvolutionOp::kDilation];

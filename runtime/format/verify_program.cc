@@ -362,8 +362,7 @@ bool verify_functions(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.functions(); ++i) {
     const FunctionView& function = model.function(i);
     if (function.first_op != end || function.ops - 1 >= model.ops() - end) {
-      return refuse("functions leave ops out, or overlap", "functions.ops", i, function.first_op,
-                    end);
+      return refuse("functions omit ops, or overlap", "functions.ops", i, function.first_op, end);
     }
     end += function.ops;
     const uint32_t inputs = function.inputs;
@@ -374,7 +373,7 @@ bool verify_functions(const ModelReader& model, const Refusal& refuse) {
     taken |= inputs;
   }
   if (end == model.ops() && taken == all_inputs) return true;
-  return refuse("functions leave ops or inputs out", "functions", model.functions() - 1, end,
+  return refuse("functions omit ops or inputs", "functions", model.functions() - 1, end,
                 model.ops());
 }
 

@@ -336,13 +336,13 @@ bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
   if (view.merge_begin.empty() && merges == 0) return true;
   if (view.merge_begin.size() != view.token_offsets.size() || view.merge_begin.front() != 0 ||
       view.merge_begin.back() != merges) {
-    return refuse("the merges are not divided among the tokens", "tokenizer.merge_begin", 0,
+    return refuse("merge offsets decrease, or miss merges", "tokenizer.merge_begin", 0,
                   view.merge_begin.size(), view.token_offsets.size());
   }
   for (uint32_t left = 0; left < view.vocab_size(); ++left) {
     if (view.merge_begin[left + 1] < view.merge_begin[left] ||
         view.merge_begin[left + 1] > merges) {
-      return refuse("the merges are not divided among the tokens", "tokenizer.merge_begin", left,
+      return refuse("merge offsets decrease, or miss merges", "tokenizer.merge_begin", left,
                     view.merge_begin[left + 1], view.merge_begin[left]);
     }
     for (uint32_t row = view.merge_begin[left]; row < view.merge_begin[left + 1]; ++row) {
@@ -422,7 +422,7 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
 // graphemes and steps.
 bool verify_later(const TokenizerView& view, const Refusal& refuse) {
   if (view.before.size() + view.after.size() > kAroundMax) {
-    return refuse("too many tokens go around a text", "tokenizer.after", 0, view.after.size(),
+    return refuse("too many special tokens around a text", "tokenizer.after", 0, view.after.size(),
                   kAroundMax);
   }
   const bool is_unigram = view.kind == TokenizerKind::kUnigram;

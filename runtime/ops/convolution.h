@@ -29,7 +29,7 @@ struct RowHistory {
   static constexpr uint32_t kNone = 2;
   uint32_t* ends(size_t sequence) const;
   float* half(size_t sequence, uint32_t which) const;
-  // Returns the half that ends at `position`, or kNone.
+  // Returns which half of a sequence's history ends at `position`, or kNone.
   uint32_t half_at(size_t sequence, uint32_t position) const;
   // REQUIRES: a half ends at `end`, and position < end <= position + rows.
   const float* row(size_t sequence, uint32_t position, uint32_t end) const {

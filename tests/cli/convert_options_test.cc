@@ -378,7 +378,7 @@ TEST_F(ConvertOptions, NamesOfClassesComeFromAConfigOrAFile) {
                    kDone, {"--labels"}));
   EXPECT_NE(read_bytes(output()).find("class 10"), std::string::npos);
   folder_.write("config.json", R"({"id2label": {)" + ids + "}}");
-  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"names of classes, from", "config.json'"}));
+  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"class names from", "config.json'"}));
   EXPECT_NE(read_bytes(output()).find("kind 10"), std::string::npos);
   folder_.write("config.json", R"({"id2label": {"0": "a", "1": "b"}})");
   EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"has 2, and the program outputs 11 values"}));

@@ -319,7 +319,7 @@ class Search {
     const std::string cost = fmt::format(
         "{:.1e} {} for {} bytes, place {} of {}", step.loss,
         distance_->has_probabilities() ? "nats of KL" : "of cosine", step.saved, place + 1, places);
-    return is_lowered ? fmt::format("as {} alone, it costs {}", lowered, cost)
+    return is_lowered ? fmt::format("lowered alone to {}, it costs {}", lowered, cost)
                       : fmt::format("{} would cost {}", lowered, cost);
   }
 

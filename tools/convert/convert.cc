@@ -194,12 +194,12 @@ void name_columns(Recognised& model, const std::filesystem::path& path,
   if (labels == object.end() || !labels->is_object()) return;
   if (labels->size() != columns) {
     model.account.assumed.push_back(
-        fmt::format("no names of classes: {} has {}, and the program outputs {} values",
+        fmt::format("no class names: {} has {}, and the program outputs {} values",
                     quote(config.string()), labels->size(), columns));
     return;
   }
   model.graph.labels = read_label_file(config, columns);
-  model.account.given.push_back(fmt::format("names of classes, from {}", quote(config.string())));
+  model.account.given.push_back(fmt::format("class names from {}", quote(config.string())));
 }
 
 // Recognises the model at `path`, with the outputs that `options` select.

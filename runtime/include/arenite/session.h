@@ -253,10 +253,10 @@ class Session {
   // function, in their order. Models with several inputs or functions support only these calls.
   //
   // All entries have the same number of sequences, and a sequence gets tokens in all inputs or in
-  // none; features must not lie in the arena if there are several inputs. A function that reads
-  // keys and values of other functions' inputs (FunctionInfo::inputs_read) needs them: a sequence
-  // without them cannot get tokens, and since `run` clears all sequences, in all inputs, such a
-  // function only steps. Otherwise fails with kInvalidArgument.
+  // none; features must not lie in the arena if there are several inputs. A function may read keys
+  // and values of other functions' inputs (FunctionInfo::inputs_read), which each of its sequences
+  // must then hold. Since `run` clears all sequences in all inputs, use `step` for such a function.
+  // Fails with kInvalidArgument if these rules are broken.
   Result<Output> run(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
   // Appends tokens to the sequences of one function's inputs.
   Result<Output> step(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);

@@ -341,7 +341,7 @@ const BrokenWindows kBrokenWindows[] = {
     {"WindowsOfNoSlot", [](Program& p) { body_of(p, "second").views[format::kOutput].slot = 99; },
      "ops.output", "does not exist", "second"},
     {"Columns", [](Program& p) { body_of(p, "second").numbers[3] = 1; }, "ops.columns",
-     "its input is no image", "second"},
+     "no image as input", "second"},
     {"Span", [](Program& p) { body_of(p, "second").numbers[1] = 65536; }, "ops.dilation",
      "no rows, or too many", "second"},
     {"FarAfter", [](Program& p) { p.axes[2].window = -70000; }, "ops.before",

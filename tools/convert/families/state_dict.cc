@@ -30,7 +30,8 @@ namespace {
 
 using nlohmann::json;
 
-// Keys of dicts in which checkpoints keep the arguments of their model, and the outermost dict.
+// Keys of the dicts in which checkpoints keep the arguments of their model; "" is the outermost
+// dict.
 constexpr std::string_view kArguments[] = {
     "", "args", "config", "hparams", "model_args", "model_config", "hyper_parameters"};
 

@@ -72,7 +72,7 @@ std::vector<uint64_t> numbers_of(const json& entry, const char* field, const std
             kRankMax);
   if (!list.is_array() ||
       !std::ranges::all_of(list, [](const json& number) { return number.is_number_unsigned(); })) {
-    throw InputError("{}: field '{}' holds {}: expected an array of whole numbers from 0", where,
+    throw InputError("{}: field '{}' holds {}: expected an array of non-negative integers", where,
                      field, show(list));
   }
   return list.get<std::vector<uint64_t>>();

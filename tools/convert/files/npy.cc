@@ -110,7 +110,7 @@ class HeaderParser {
     const auto end = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (end.ec == std::errc::result_out_of_range)
       fail("shape", "has a number of more than 64 bits");
-    if (end.ec != std::errc()) fail("shape", "is not a tuple of whole numbers from 0");
+    if (end.ec != std::errc()) fail("shape", "is not a tuple of non-negative integers");
     rest_.remove_prefix(static_cast<size_t>(end.ptr - rest_.data()));
     return value;
   }

@@ -226,8 +226,10 @@ class TorchObjects {
       numbers.push_back(static_cast<uint64_t>(item(tuple, i).integer));
     }
     if (is_valid) return numbers;
-    refuse("the {} of a tensor is not a tuple of at most {} integers from 0: the file is damaged",
-           field, kRankMax);
+    refuse(
+        "the {} of a tensor is not a tuple of at most {} non-negative integers: the file is "
+        "damaged",
+        field, kRankMax);
   }
 
   // _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks[, metadata]);
@@ -255,7 +257,7 @@ class TorchObjects {
       refuse("a tensor is built from {}: expected a storage", describe(storage.kind));
     }
     if (offset.kind != Kind::kInt || offset.integer < 0) {
-      refuse("the offset of a tensor is not an integer from 0");
+      refuse("the offset of a tensor is not a non-negative integer");
     }
     if (pickle_.tensors.size() == kPickleTensorsMax) {
       refuse("more than {} tensors", kPickleTensorsMax);

@@ -145,8 +145,7 @@ std::vector<float> CheckpointTensor::to_f32() const { return values_of<float>(*t
 std::vector<double> CheckpointTensor::to_f64() const { return values_of<double>(*this); }
 
 std::vector<int64_t> CheckpointTensor::to_i64() const {
-  refuse_if(is_real(dtype), "{} holds {}: expected whole numbers", quote(name),
-            convert::name(dtype));
+  refuse_if(is_real(dtype), "{} holds {}: expected integers", quote(name), convert::name(dtype));
   return values_of<int64_t>(*this);
 }
 

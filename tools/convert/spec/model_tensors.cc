@@ -509,7 +509,7 @@ uint32_t mask_positions(const StoredTensor& tensor, const std::string& file) {
   bool square = rank >= 2 && shape[rank - 1] == shape[rank - 2] && shape[rank - 1] > 0;
   for (size_t i = 0; i + 2 < rank; ++i) square = square && shape[i] == 1;
   if (!square) {
-    throw InputError("{}: mask {} has shape [{}]: expected [T, T], leading ones allowed", file,
+    throw InputError("{}: mask {} has shape [{}]: expected [T, T], or leading extents of 1", file,
                      quote(tensor.name), fmt::join(shape, ", "));
   }
   if (shape[rank - 1] > kPositionsMax) {

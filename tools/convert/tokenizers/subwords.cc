@@ -211,8 +211,8 @@ void add_all_pairs(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces
     if ((pieces[id].type != PieceType::kNormal && !is_unused) || pieces[id].text.empty()) continue;
     if (finder.add(pieces[id].text, id, ranks[id]) == 0 || !is_unused) continue;
     throw InputError(
-        "{}: piece {} ({}) is unused, yet merging makes it: expected unused pieces that only fill "
-        "the vocabulary up",
+        "{}: piece {} ({}) is marked unused, but merges produce it: expected unused pieces to be "
+        "mere padding of the vocabulary",
         quote(spec.origin), id, quote(pieces[id].text));
   }
 }

@@ -344,7 +344,7 @@ void add_notes(TokenizerSpec& spec) {
 
 std::string describe_unicode(const TokenizerSpec& spec) {
   if (spec.kind == format::TokenizerKind::kWordPiece) {
-    return fmt::format("punctuation, controls and accents of Unicode {}, lower case of {}",
+    return fmt::format("punctuation, controls and accents of Unicode {}, case of Unicode {}",
                        kWordUnicode, kCaseUnicode);
   }
   if (spec.letters.empty()) return "";

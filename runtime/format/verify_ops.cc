@@ -474,8 +474,8 @@ bool verify_image_windows(const OpCheck& check, uint32_t kernel, const arenite::
                           const arenite::Axis& to) {
   const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
   if (columns == 0 || kernel % columns != 0) {
-    return check.refuse("a window has no whole lines", check.number_field(ConvolutionOp::kColumns),
-                        check.index, columns, kernel);
+    return check.refuse("a window is not made of whole lines",
+                        check.number_field(ConvolutionOp::kColumns), check.index, columns, kernel);
   }
   const Windows windows = check.model.windows_of(check.op);
   const auto fits = [](const WindowAxis& window, uint32_t rows, uint32_t count) {

@@ -274,8 +274,8 @@ bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& 
   const std::span<const arenite::Axis> axes = model.axes();
   const arenite::Axis& axis = axes[index];
   if (axis.rows - 1 >= kPixelsMax || axis.other == 0 || axis.rows % axis.other != 0) {
-    return refuse("an image has no whole lines, or too many pixels", "axes.rows", index, axis.rows,
-                  kPixelsMax);
+    return refuse("an image is not made of whole lines, or too large", "axes.rows", index,
+                  axis.rows, kPixelsMax);
   }
   if (axis.kind == AxisKind::kInput) {
     const uint32_t of = kFunctionsLinked ? axis.source : 0;

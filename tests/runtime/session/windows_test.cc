@@ -122,8 +122,8 @@ TEST(MaxPools, EmptyRowsAndOtherWindowsAreRefused) {
   };
   refused(format::MaxPoolOp::kKernel, 0, "ops.kernel", "no rows");
   refused(format::MaxPoolOp::kKernel, 65537, "ops.kernel", "too many", {{65537, 65536}});
-  refused(format::MaxPoolOp::kKernel, 5, "ops.columns", "no whole lines");
-  refused(format::MaxPoolOp::kColumns, 0, "ops.columns", "no whole lines");
+  refused(format::MaxPoolOp::kKernel, 5, "ops.columns", "not made of whole lines");
+  refused(format::MaxPoolOp::kColumns, 0, "ops.columns", "not made of whole lines");
   refused(format::MaxPoolOp::kDilation, 1, "ops.dilation", "do not fit their axis");
   refused(format::MaxPoolOp::kBefore, 5, "ops.dilation", "do not fit their axis");
   Program narrow = convert::compile(image_graph({false, true}), "image");

@@ -41,8 +41,8 @@ std::string guard_of_several(const ExportedProgram& program, const TraceShape& t
 // Returns the first op that computes a number from lengths that is neither constant nor linear in
 // the rows of an axis (n // 8, for instance); empty if there is none. A model with such a number is
 // only known at lengths that were computed.
-std::string uneven_number(const ExportedProgram& program, const TraceShape& trace_shape,
-                          const Graph& graph, const std::vector<int64_t>& least,
-                          const std::vector<int64_t>& most);
+std::string nonlinear_op(const ExportedProgram& program, const TraceShape& trace_shape,
+                         const Graph& graph, const std::vector<int64_t>& least,
+                         const std::vector<int64_t>& most);
 
 }  // namespace arenite::convert

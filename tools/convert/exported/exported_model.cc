@@ -361,16 +361,16 @@ class ModelReader {
                         : own.positions != 0 ? own.positions
                                              : std::max(own.other, 4 * own.traced + 5));
     }
-    const std::string uneven =
-        uneven_number(*program_, trace_shape_, model_.graph, shortest, longest_of_all(longest));
-    if (!uneven.empty() && claim_.inputs.size() > 1) {
-      claim_.why_exact = uneven + " has another result at each length";
+    const std::string nonlinear =
+        nonlinear_op(*program_, trace_shape_, model_.graph, shortest, longest_of_all(longest));
+    if (!nonlinear.empty() && claim_.inputs.size() > 1) {
+      claim_.why_exact = nonlinear + " has another result at each length";
       return false;
     }
     const OtherLengths found = compare_at_other_lengths(model_, trace_shape_, shortest, longest,
-                                                        program_->checksum, !uneven.empty());
+                                                        program_->checksum, !nonlinear.empty());
     claim_.computed = found.right;
-    if (!uneven.empty()) return keep_right(found, uneven);
+    if (!nonlinear.empty()) return keep_right(found, nonlinear);
     if (found.wrong.empty()) return true;
     if (exclude_shortest(found)) return false;
     claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
@@ -388,14 +388,14 @@ class ModelReader {
 
   // Keeps the contiguous lengths around the example's at which the model was right. Returns false
   // if there are fewer than the graph was built for.
-  bool keep_right(const OtherLengths& found, const std::string& uneven) {
+  bool keep_right(const OtherLengths& found, const std::string& nonlinear) {
     InputLengths& own = claim_.inputs[0];
     std::set<int64_t> right = {own.traced};
     for (const Lengths& lengths : found.right) right.insert(lengths[0]);
     int64_t first = own.traced, last = own.traced;
     while (right.contains(first - own.step)) first -= own.step;
     while (right.contains(last + own.step)) last += own.step;
-    own.nonlinear_op = uneven;
+    own.nonlinear_op = nonlinear;
     const bool is_all = first == own.shortest && last == own.positions;
     own.shortest = first;
     own.longest = last;

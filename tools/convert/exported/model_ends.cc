@@ -19,7 +19,7 @@ Shape output_shape(const ExportedModel& model) {
 }
 
 // Whether a convolution or pool among `values` is not causal.
-bool sees_later_windows(const Graph& graph, const std::vector<ValueId>& values) {
+bool has_noncausal_windows(const Graph& graph, const std::vector<ValueId>& values) {
   return std::ranges::any_of(values, [&](ValueId value) {
     const auto* windows = graph.as<WindowsNode>(value);
     const auto* depthwise = graph.as<DepthwiseNode>(value);
@@ -116,7 +116,7 @@ bool is_causal_function(const Graph& graph, const GraphFunction& function,
       return false;
     }
   }
-  return !sees_later_windows(graph, function.values);
+  return !has_noncausal_windows(graph, function.values);
 }
 
 void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {

@@ -256,7 +256,7 @@ constexpr std::string_view kUnusedHeads[] = {"cls.",  // BERT
                                              "generator_lm_head.",
                                              "discriminator_predictions."};  // ELECTRA
 
-// Heads of sequences and of tokens.
+// Prefixes of classification heads, for sequences and for tokens.
 constexpr std::string_view kClassifiers[] = {"classifier.", "pre_classifier.", "qa_outputs.",
                                              "sequence_summary."};
 

@@ -16,17 +16,17 @@ constexpr uint64_t kPromptBytesMax = uint64_t{8} << 20;       // more than a mil
 constexpr uint64_t kTextFileBytesMax = uint64_t{64} << 20;    // texts to embed or to classify
 constexpr size_t kTextsMax = size_t{1} << 20;                 // lines of such a file
 
-// JSON: a value takes 16 bytes of memory, about 100 with an object key, and as little as two bytes
-// of a file.
+// Limits of JSON. A value takes 16 bytes of memory, about 100 with an object key, and as little as
+// two bytes of a file.
 constexpr size_t kJsonValuesMax = size_t{1} << 22;
 constexpr size_t kJsonDepthMax = 32;
 
-// safetensors; the limit of the header is the reference implementation's.
+// Limits of safetensors files. That of the header equals the reference implementation's.
 constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
 constexpr size_t kTensorsMax = size_t{1} << 18;  // also for GGUF files
 constexpr size_t kSafetensorsMetadataMax = size_t{1} << 12;
 
-// GGUF metadata, tokenizers aside. A real file has about 50 values.
+// Limits of GGUF metadata, not counting tokenizers. A real file has about 50 values.
 constexpr uint64_t kGgufMetadataMax = uint64_t{1} << 12;
 constexpr uint64_t kGgufElementsMax = uint64_t{1} << 16;
 
@@ -58,31 +58,32 @@ constexpr uint64_t kAnglesPerWeight = 16;
 // known. Real heads have up to 512 elements.
 constexpr uint32_t kRotaryDimMax = 1u << 16;
 
-// Zip archives. torch.save stores members uncompressed, but other tools may deflate archives:
-// weights hardly shrink, masks of zeros shrink a thousandfold. Limits of the inflated size of all
-// members together, and of the pickle.
+// Limits of zip archives. torch.save stores members uncompressed, but other tools may deflate
+// archives: weights hardly shrink, masks of zeros shrink a thousandfold. They apply to the inflated
+// size of all members together, and of the pickle.
 constexpr uint64_t kInflatedBytesBase = uint64_t{16} << 20;
 constexpr uint64_t kInflatedPerFileByte = 16;
 constexpr uint64_t kInflatedPickleBase = uint64_t{256} << 10;
 constexpr uint64_t kInflatedPicklePerByte = 32;
 constexpr uint64_t kZipMembersMax = uint64_t{1} << 14;
 
-// Programs of torch.export. A node takes a few hundred bytes of JSON, so only files that repeat a
-// subgraph or a tensor name again and again reach these limits.
+// Limits of torch.export programs. A node takes a few hundred bytes of JSON, so only files that
+// repeat a subgraph or a tensor name again and again reach these limits.
 constexpr size_t kExportedNodesMax = size_t{1} << 18;
 constexpr size_t kExportedValuesMax = size_t{1} << 20;
 constexpr size_t kExportedRankMax = 64;
 constexpr size_t kExportedSubgraphDepthMax = 8;
-// Terms of one sum, whose number doubles when a value is added to itself. Models add one term per
-// expert or table.
+// Limits the terms of one sum, whose number doubles when a value is added to itself. Models add one
+// term per expert or table.
 constexpr size_t kExportedSumPartsMax = size_t{1} << 10;
-// Declared elements of one value in the graph, small enough for the sum over all values not to
-// overflow.
+// Limits the declared elements of one value in the graph, small enough for the sum over all values
+// not to overflow.
 constexpr int64_t kExportedDeclaredMax = int64_t{1} << 40;
-// Nesting of ops within one traced formula.
+// Limits the nesting of ops within one traced formula.
 constexpr size_t kExportedLevelsMax = 256;
 constexpr int64_t kTracedRowsMax = int64_t{1} << 15;  // tokens of all sequences of an example
-// Traced elements of a program: at least the base, plus a multiple of the largest weight.
+// Limits the traced elements of a program to at least the base, plus a multiple of the largest
+// weight.
 constexpr uint64_t kFollowedElementsBase = uint64_t{1} << 24;
 constexpr uint64_t kFollowedPerWeight = 2;
 // Limits of constant folding: elements of one array, of all arrays, and alive at a time;
@@ -91,8 +92,8 @@ constexpr uint64_t kExportedElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedElementsMax = uint64_t{1} << 30;
 constexpr uint64_t kFoldedLiveElementsMax = uint64_t{1} << 27;
 constexpr uint64_t kFoldedMultiplicationsMax = uint64_t{1} << 33;
-// Work limit of reading a program, in steps of about one nanosecond, in addition to the work on
-// weights for each token of the example.
+// Limits the work of reading a program, in steps of about one nanosecond, in addition to the work
+// on weights for each token of the example.
 constexpr uint64_t kReadingSteps = uint64_t{1} << 32;
 constexpr uint64_t kReadingRounds = 16;
 

@@ -27,7 +27,7 @@ constexpr size_t kNameBytesShown = 100;  // a name of 255 bytes leaves room for 
 constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at a time
 
 // Whether `path` still names the open file; `status` gets the descriptor's fstat.
-bool is_at(const fs::path& path, int descriptor, struct stat& status) {
+bool names_open_file(const fs::path& path, int descriptor, struct stat& status) {
   struct stat named = {};
   return fstat(descriptor, &status) == 0 && lstat(path.c_str(), &named) == 0 &&
          status.st_dev == named.st_dev && status.st_ino == named.st_ino;
@@ -54,7 +54,7 @@ bool remove_leftover(const fs::path& path) {
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) return errno == ENOENT;  // another program has removed it
   struct stat status = {};
-  const bool removed = lock(descriptor) && is_at(path, descriptor, status) &&
+  const bool removed = lock(descriptor) && names_open_file(path, descriptor, status) &&
                        status.st_uid == geteuid() &&
                        (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) &&
                        remove_path(path, S_ISDIR(status.st_mode));
@@ -157,7 +157,7 @@ int TemporaryEntry::claim() noexcept {
   if (lock_ < 0) return errno;
   struct stat status = {};
   const bool is_held = !lock(lock_) && errno == EWOULDBLOCK;
-  if (is_held || !is_at(path_, lock_, status)) {
+  if (is_held || !names_open_file(path_, lock_, status)) {
     release();
     return EEXIST;
   }

@@ -163,7 +163,7 @@ std::unique_ptr<std::byte[]> ZipArchive::read(const std::string& name, const Zip
   const uint64_t bytes_max =
       member.is_stored ? file_bytes_ : kInflatedBytesBase + kInflatedPerFileByte * file_bytes_;
   if (member.bytes > bytes_max - bytes_read) {
-    refuse(fmt::format("with it, {} members hold more than {} bytes in a file of {}",
+    refuse(fmt::format("up to this one, {} members hold more than {} bytes in a file of {}",
                        member.is_stored ? "stored" : "compressed", bytes_max, file_bytes_));
   }
   bytes_read += member.bytes;

@@ -16,8 +16,8 @@ constexpr uint64_t kPromptBytesMax = uint64_t{8} << 20;       // more than a mil
 constexpr uint64_t kTextFileBytesMax = uint64_t{64} << 20;    // texts to embed or to classify
 constexpr size_t kTextsMax = size_t{1} << 20;                 // lines of such a file
 
-// Limits of JSON. A value takes 16 bytes of memory, about 100 with an object key, and as little as
-// two bytes of a file.
+// Limits of JSON. A value takes 16 bytes of memory, about 100 with an object key, but may be only
+// two bytes in the file.
 constexpr size_t kJsonValuesMax = size_t{1} << 22;
 constexpr size_t kJsonDepthMax = 32;
 

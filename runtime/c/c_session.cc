@@ -15,7 +15,7 @@ static_assert(same(ARENITE_KV_OF_MODEL, KvType::kOfModel) && same(ARENITE_KV_F32
               same(ARENITE_KV_INT8, KvType::kInt8));
 
 // Converts an enumerator of C. Invalid values become UINT8_MAX, which the runtime refuses. Reads
-// the value as an integer, since an enum object of C++ must not hold a value outside its range.
+// the value as an integer, since a C++ enum object must not hold a value outside its range.
 template <typename Cpp, typename C>
 Cpp enumerator(const C& c) {
   const uint32_t number = std::bit_cast<std::underlying_type_t<C>>(c);

@@ -16,7 +16,7 @@ arenite_status give(const Result<Output>& result, const Diagnostic& from, arenit
   });
 }
 
-// Calls step with the samples and keeps those that it did not take.
+// Calls step with the samples and keeps those that were not consumed.
 template <typename Sample, typename Step>
 auto take(const Sample*& samples, size_t& count, const Step& step) {
   std::span<const Sample> rest(samples, count);

@@ -132,7 +132,8 @@ arenite_text_parts arenite_text_stream_finish(arenite_text_stream* stream) {
   return arenite::c::parts_from(object_in<TextStream>(stream).finish());
 }
 
-// Work space: padding to alignof(string_view), one string_view per stop string, then held bytes.
+// Returns the work space: padding to alignof(string_view), one string_view per stop string, then
+// the bytes that are held back.
 size_t arenite_stop_strings_bytes_needed(const arenite_text* stops, size_t stops_count) {
   size_t held_bytes = 0;
   for (size_t i = 0; i < stops_count; ++i) {

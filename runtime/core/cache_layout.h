@@ -21,7 +21,8 @@ inline constexpr uint32_t kIntegerBlock = 32;
 // Bytes from one key to the next for integer kernels: head_dim int8, padded to whole 32-bit words.
 constexpr size_t integer_key_bytes(size_t dims) { return (dims + 3) / 4 * 4; }
 
-// Whether a cache has this packing in int8. A compile-time constant in builds without int8 caches.
+// Whether a cache has this packing in int8. The result is a compile-time constant in builds without
+// int8 caches.
 constexpr bool holds_int8(Packing of_cache) {
   return linked(Need::kInt8Cache) && of_cache.type == as_weights(TensorType::kInt8);
 }
@@ -116,11 +117,11 @@ class CacheLayout {
     const size_t rows_before = size_t{place} * value_panels() * (kPagePositions + extra_rows());
     return value_begin() + rows_before * row_bytes() + panel * value_panel_bytes(place);
   }
-  // Distance from one panel of a page to the next.
+  // Distance in bytes from one panel of a page to the next.
   constexpr size_t value_panel_bytes(uint32_t page) const {
     return size_t{page_positions(page) + extra_rows()} * row_bytes();
   }
-  // Offsets for integer kernels.
+  // Offsets of a key and of its scale, for integer kernels.
   constexpr size_t integer_key(uint32_t position) const {
     return position % positions_ * integer_key_bytes(shape_.head_dim);
   }
@@ -145,13 +146,13 @@ class CacheLayout {
   constexpr size_t key_bytes() const {
     return shape_.head_dim == 0 ? 0 : size_t{shape_.head_dim} * number_bytes() + framing_bytes();
   }
-  // Bytes of its bias and, int8 only, its scale.
+  // Bytes of a key's bias and, int8 only, its scale.
   constexpr uint32_t framing_bytes() const { return is_int8() ? 2 * sizeof(float) : sizeof(float); }
   constexpr size_t value_begin() const {
     return size_t{positions_} * (key_bytes() + (is_int8() ? sizeof(float) : 0));
   }
   constexpr size_t row_bytes() const { return size_t{nr_} * number_bytes(); }
-  // Rows of a panel of values before and after those of its positions.
+  // Rows of a values panel before and after the rows of its positions.
   constexpr uint32_t extra_rows() const { return is_int8() ? 2 * kOneRows : 1; }
 
   Packing packing_;

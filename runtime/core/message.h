@@ -24,7 +24,7 @@ class Message {
 #else
   consteval Message() : text_(nullptr) {}
   consteval Message(const char* literal) : text_(literal) {}  // NOLINT: implicit
-  // Makes a message of a literal in a table.
+  // Makes a message from a literal in a table.
   static constexpr Message of(const char* literal) {
     Message message("");
     message.text_ = literal;
@@ -37,7 +37,7 @@ class Message {
 #endif
 };
 
-// `why` may be null in all functions: the caller does not want a diagnostic.
+// In all of these functions `why` may be null if the caller does not want a diagnostic.
 void clear(Diagnostic* why);
 
 // Sets the given members of a diagnostic and clears all others. A build has the overloads that it
@@ -64,7 +64,7 @@ template <typename Found = uint32_t, typename Expected = uint32_t>
   }
 }
 
-// Explains the failure and returns `status`, for checks that read: return refuse(...).
+// Fills in the diagnostic and returns `status`, so that a check can end with: return refuse(...).
 template <typename Found = uint32_t, typename Expected = uint32_t>
 [[gnu::always_inline]] inline Status refuse(Diagnostic* why, Status status, Message reason,
                                             Message field = {}, uint32_t index = 0, Found found = 0,

@@ -224,11 +224,11 @@ inline constexpr bool kPoolsLinked =
 inline constexpr bool kWindowsLinked =
     any_linked(Need::kConvolution, Need::kDepthwise, Need::kMaxPool);
 inline constexpr bool kFunctionsLinked = linked(Need::kFunctions);
-// Whether there are axes other than those of one input and of the requested rows.
+// Whether the build supports axes other than those of one input and of the requested rows.
 inline constexpr bool kAxesLinked = kPoolsLinked || kWindowsLinked || kFunctionsLinked ||
                                     any_linked(Need::kSelectTurns, Need::kSelectTransposed,
                                                Need::kSelectTaken, Need::kJoin, Need::kBlocks);
-// Whether there are weights that are multiplied by rows in int8: WeightType::rounds_inputs.
+// Whether the build has weights that are multiplied by int8 rows: WeightType::rounds_inputs.
 inline constexpr bool kInt8RowsLinked = any_linked(Need::kQ8, Need::kQ4);
 inline constexpr bool kQuantizedLinked = linked(Need::kW8) || kInt8RowsLinked;
 inline constexpr bool kMergesLinked = any_linked(Need::kBytePairs, Need::kSentencePieces);

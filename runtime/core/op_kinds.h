@@ -12,7 +12,7 @@ enum class NormKind : uint8_t {
   kLayer,   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon)
   kRms,     // x / sqrt(mean(x^2) + epsilon)
   kLength,  // x / max(sqrt(sum(x^2)), epsilon)
-  // With epsilon outside the root, which differs where a row varies little.
+  // With epsilon outside the root, which differs for rows with little variation.
   kDeviation,   // (x - mean) / (sqrt(mean((x - mean)^2)) + epsilon)
   kRoot,        // x / (sqrt(mean(x^2)) + epsilon)
   kSoftmax,     // exp(x) / sum(exp(x))
@@ -97,8 +97,8 @@ constexpr bool is_of_queries(ScoreTerms kind) {
   return kind == ScoreTerms::kQueries || kind == ScoreTerms::kQueriesBefore;
 }
 
-// How rows are selected: the requested ones, one per sequence, parts of rows as rows, columns as
-// rows, or rows by a list.
+// How rows are selected or pooled: the requested rows, one row per sequence, a reshape between wide
+// and narrow rows, a transpose, or a list of rows.
 enum class SelectKind : uint8_t {
   kAsAsked,
   kFirst,
@@ -109,8 +109,8 @@ enum class SelectKind : uint8_t {
   kLast,
   kSum,
   kTurns,  // splits each row into k rows, or joins k rows into one
-  // Transposes the rows of each sequence, of which all have equally many: [rows, columns] to
-  // [columns, rows]. A linear op between two transpositions multiplies across rows.
+  // Transposes the rows of each sequence, [rows, columns] to [columns, rows]. All sequences must
+  // have the same number of rows. A linear op between two transposes mixes rows.
   kTransposed,
   kTaken,  // rows by a list: row i of the output is row list[i] of the same sequence
 };

@@ -36,7 +36,7 @@ struct Packing {
 };
 
 // Returns how files for a target pack weights and caches of a type; all zero if there is no such
-// packing. Part of the file format.
+// packing. This is part of the file format.
 constexpr Packing packing_of(Target target, TensorType type) {
   const uint32_t index = static_cast<uint32_t>(target);
   if (index >= kTargets || (!holds_weights(type) && !holds_cache(type))) return {};
@@ -83,8 +83,8 @@ inline constexpr uint32_t kQ4BlockBytes = block_bytes(kWeightTypeRows[3]);
 // Bytes of one panel. [[gnu::const]] lets the compiler drop a call whose result is unused.
 [[gnu::const]] Checked panel_bytes(Packing packing, uint32_t inputs);
 
-// Place of the weight that multiplies input `input` for the output at `lane`: the byte within the
-// panel and, for q4, the half of the byte.
+// The byte within the panel and, for q4, the half of the byte, of the weight that multiplies input
+// `input` for the output at `lane`.
 struct PanelPlace {
   size_t byte = 0;
   bool high_half = false;

@@ -65,7 +65,7 @@ class Line {
   size_t length_ = 0;
 };
 
-// Appends the texts that only builds with messages have.
+// Appends the parts of a diagnostic that only builds with messages have.
 [[maybe_unused]] void add_words(Line& line, const Diagnostic& why) {
   if (why.reason != nullptr) {
     line.add(": ");
@@ -171,7 +171,7 @@ size_t describe(Status status, const Diagnostic& why, std::span<char> out) {
     line.add_targets(why.file_targets);
     line.add(", this CPU and build run ");
     line.add_targets(why.cpu_targets);
-    // Higher targets are faster. If the two sets intersect, another target was forced.
+    // Higher targets are faster. If the file and the CPU share a target, another one was forced.
     if ((why.file_targets & why.cpu_targets) == 0 && why.cpu_targets != 0) {
       line.add(": arenite convert --target ");
       line.add(name(static_cast<Target>(std::bit_width(why.cpu_targets) - 1)));

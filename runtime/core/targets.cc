@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU feature detection without a library of its own.
+// Detects CPU features without a library.
 #include "core/targets.h"
 
 #if defined(__x86_64__)

@@ -43,7 +43,7 @@ struct TargetRow {
   Tile q4;
   const char* cpus;  // for display
 };
-// CMake also parses the first line of each row: kernel set and architecture.
+// CMake also parses the first line of each row: the kernel set and the architecture.
 // clang-format off
 inline constexpr TargetRow kTargetRows[] = {
     {Target::kPortable, "portable", "scalar", Architecture::kAny,

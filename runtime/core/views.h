@@ -37,10 +37,10 @@ inline constexpr uint16_t kTileHidden = 0;
 inline constexpr uint16_t kTileVisible = 1;
 inline constexpr uint16_t kTileMixed = 2;  // first of the ids of mixed tiles 0, 1, ...
 
-// Says which keys a query sees. Bands and strips depend on the distance alone:
+// The keys that a query sees. For bands and strips, these depend on the distance alone:
 //   visible if  query - lookback <= key <= query + lookahead,
-// and a strip adds values[key - query + positions - 1] to the score. Tiles represent any mask.
-// Pairs are a band within which each call says which keys a query sees.
+// and a strip adds values[key - query + positions - 1] to the score. Tiles represent any mask. A
+// pair mask is a band within which each call passes the keys that a query sees.
 struct MaskView {
   MaskKind kind = MaskKind::kBand;
   uint32_t positions = 0;  // rows and columns; 0: any number (band, pairs)

@@ -30,7 +30,7 @@ inline constexpr WeightType kWeightTypeRows[kWeightTypeCount] = {
     {TensorType::kQ4, 4, kQ4Block, 2, 1, 1, true, UINT32_MAX},
 };
 
-// Maps the type of int8 caches to kW8, whose layout they have.
+// Maps the type of int8 caches to kW8, which has the same layout.
 constexpr TensorType as_weights(TensorType type) {
   return type == TensorType::kInt8 ? TensorType::kW8 : type;
 }

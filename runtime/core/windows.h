@@ -25,14 +25,15 @@ struct WindowAxis {
 
   // Rows from the first row of a window to its last, both included.
   constexpr uint32_t span() const { return (kernel - 1) * dilation + 1; }
-  // Returns the windows of `rows` rows. With after = 0 these are the windows that are complete
-  // after as many rows of a stream.
+  // Returns the number of windows over `rows` rows. With after = 0, counts the windows that are
+  // complete after that many rows of a stream.
   constexpr uint32_t count(uint32_t rows) const {
     const uint32_t padded = before + rows + after;
     return rows == 0 || padded < span() ? 0 : (padded - span()) / stride + 1;
   }
-  // Returns how many rows the last of `windows` windows reaches beyond the last row, without
-  // `after`; below 0: so many rows at the end are in no window. REQUIRES: windows != 0.
+  // Returns how many rows the last of `windows` windows reaches beyond the last row, not counting
+  // `after`. A negative result counts rows at the end that no window covers. REQUIRES: windows !=
+  // 0.
   constexpr int64_t reaches_beyond(uint32_t rows, uint32_t windows) const {
     return int64_t{windows - 1} * stride + span() - before - rows;
   }
@@ -52,7 +53,7 @@ struct Windows {
   constexpr uint32_t per_line() const { return columns.count(width); }
   // REQUIRES: whole lines.
   constexpr uint32_t count(uint32_t rows) const { return lines.count(rows / width) * per_line(); }
-  // Whether each row is the last one of a window.
+  // Whether each row is the last row of some window.
   constexpr bool is_causal() const {
     return lines.stride == 1 && lines.before == lines.span() - 1 && lines.after == 0;
   }
@@ -87,8 +88,9 @@ constexpr WindowScratch window_scratch(const Windows& windows, uint32_t channels
   return {row, rows, rows, rows};
 }
 
-// `packing` is that of the weights, whose inputs are all elements of a window. f32 reads the rows
-// in place; w8 reads the windows of a block as gathered rows of floats, q8 and q4 as rows in int8.
+// `packing` is the packing of the weights, whose inputs are all elements of a window. f32 kernels
+// read the rows in place; w8 kernels read windows gathered as float rows, q8 and q4 kernels as int8
+// rows.
 constexpr WindowScratch convolution_scratch(Packing packing, const Windows& windows,
                                             uint32_t channels) {
   const Checked inputs = Checked(windows.lines.kernel) * windows.columns.kernel * channels;

@@ -26,7 +26,7 @@ inline constexpr StackBound kStackBounds[] = {
     {"arm32", 3072},
     {"riscv64", 3584},
     {"cortex-m", 2368},
-    // Float operations are calls here, and code for a Cortex-M0+ saves more registers.
+    // Float operations are function calls here, and a Cortex-M0+ saves more registers.
     {"cortex-m without an FPU", 2560},
 };
 

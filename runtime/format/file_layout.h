@@ -8,7 +8,8 @@
 
 namespace arenite::format {
 
-// Increased whenever the meaning of a file changes. The verifier refuses files of another version.
+// Increased whenever the meaning of a file changes. The verifier refuses files with another
+// version.
 inline constexpr uint32_t kFormatVersion = 12;
 
 inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
@@ -16,7 +17,8 @@ inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"
 // Segments and tensors begin at multiples of this many bytes; offsets are stored in this unit.
 inline constexpr uint32_t kSegmentUnit = 64;
 
-// The last bytes of every file, little-endian. All versions have magic and version in these places.
+// The last bytes of every file, little-endian. Magic and version are at the same place in all
+// versions.
 struct Footer {
   uint32_t magic;
   uint32_t format_version;

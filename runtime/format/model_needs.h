@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the optional parts of the runtime (core/needs.h) that a model file needs. An example:
+// Finds the optional parts of the runtime (core/needs.h) that a model file needs. For example,
 //   for_each_need(file, [](Need need, uint32_t index) { return linked(need); })
-// returns false at the first part that this build lacks, but for those that other checks refuse.
+// returns false at the first part that this build lacks, except for parts that other checks refuse.
 #pragma once
 
 #include "core/needs.h"
@@ -10,7 +10,7 @@
 
 namespace arenite::format {
 
-// Returns need `index` of those from `first` on.
+// Returns the need `index` places after `first`.
 constexpr Need need_of(Need first, uint32_t index) {
   return static_cast<Need>(static_cast<uint32_t>(first) + index);
 }

@@ -114,8 +114,8 @@ struct OpView {
   }
 };
 
-// How an op uses the columns of an operand. kWrite fills columns that are empty so far. kUpdate is
-// kWrite, or changes the input in place where input and output are the same columns.
+// How an op uses the columns of an operand. kWrite fills columns that are still empty. kUpdate is
+// like kWrite, or changes the input in place if input and output are the same columns.
 enum class Access : uint8_t { kNone, kRead, kWrite, kUpdate };
 
 enum class NumberType : uint8_t {
@@ -136,7 +136,7 @@ constexpr bool is_tensor(NumberType type) {
 
 enum class RealType : uint8_t { kNone, kFinite, kPositive };
 
-// Which axes the operands of an op are on.
+// The axes that the operands of an op may be on.
 enum class AxisRule : uint8_t {
   kSame,       // all on the axis of the output
   kPositions,  // like kSame; the rows of the axis have positions, so it is not of kind kAsked

@@ -244,8 +244,8 @@ uint32_t ModelReader::file_targets() const {
 
 namespace {
 
-// Returns the windows along one direction of an image, lines or columns. `after` is as large as
-// `windows` windows over `rows` rows need.
+// Returns the windows along one direction of an image, lines or columns. Sets `after` to the
+// padding that `windows` windows over `rows` rows need.
 WindowAxis along(uint32_t kernel, uint32_t stride, uint32_t dilation, uint32_t before,
                  uint32_t rows, uint32_t windows) {
   WindowAxis axis = {kernel, stride, dilation, before, 0};
@@ -299,7 +299,8 @@ Windows ModelReader::windows_of(const OpView& op) const {
   lines.kernel = kernel;
   lines.dilation = op.numbers[ConvolutionOp::kDilation];
   lines.before = op.numbers[ConvolutionOp::kBefore];
-  // On the same axis there is one window for each row; else the output's axis says how many.
+  // On the same axis there is one window for each row; otherwise the output's axis defines the
+  // windows.
   const arenite::Axis same = {.stride = 1, .window = 1};
   const arenite::Axis& axis = from == to || to >= axes_.count() ? same : axes_[to];
   lines.stride = axis.stride;
@@ -360,8 +361,8 @@ bool ModelReader::all_masks(uint32_t of, Test test) const {
   return true;
 }
 
-// Constant rows come with the first token, so a concat of rows is causal only with constants in
-// front. Keys on another axis, of an input that the function takes itself, are those of the whole
+// Constant rows precede the first token, so a concat of rows is causal only with constants in
+// front. If the function takes the input of keys on another axis, these are the keys of the whole
 // sequence.
 bool ModelReader::causal(uint32_t of) const {
   for (uint32_t i = 0; i < inputs(); ++i) {

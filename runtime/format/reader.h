@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the metadata of a model file and hides FlatBuffers. The records of the schema are
-// FlatBuffers structs; they are read in place, as plain structs with the same layout:
+// FlatBuffers structs, which are read in place as plain structs with the same layout:
 //   const ModelReader model(file);
 //   const OpView& op = model.op(0);
 //   const WeightView weights = model.weights(0, op.numbers[LinearOp::kTensor]);
@@ -46,8 +46,8 @@ struct LengthLimits {
   uint32_t tokens_step;  // lengths are tokens_min plus multiples of it; 0 and 1: any
 };
 
-// Returns the longest length of at most `tokens` that an input takes, else its shortest. `Limits`
-// has the fields of LengthLimits, as InputInfo has.
+// Returns the largest length up to `tokens` that an input takes, or its shortest length if there is
+// none. `Limits` has the fields of LengthLimits, as InputInfo does.
 template <typename Limits>
 constexpr uint32_t allowed_length(const Limits& input, uint32_t tokens) {
   const uint32_t least = input.tokens_min > 1 ? input.tokens_min : 1;
@@ -134,8 +134,8 @@ struct PackedView {
   }
 };
 
-// The most axes of a file that this build can run. A build for models with one or two axes knows
-// that at compile time.
+// The maximum number of axes that this build can run. A build for models with one or two axes knows
+// the number at compile time.
 inline constexpr uint32_t kLinkedAxesMax = kAxesLinked                    ? kAxesMax
                                            : linked(Need::kSelectAsAsked) ? 2
                                                                           : 1;
@@ -147,7 +147,7 @@ inline const ColumnView& rows_of(const OpView& op) {
   return linked(OpKind::kStore) && op.kind == OpKind::kStore ? op.views[kValue] : op.views[kOutput];
 }
 
-// Ops first to last, both included.
+// Ops from first to last, inclusive.
 struct OpRange {
   uint32_t first;
   uint32_t last;
@@ -190,14 +190,14 @@ class ModelReader {
   bool takes(uint32_t of, uint32_t input) const {
     return !kFunctionsLinked || function(of).takes(input);
   }
-  // Bit sets of inputs: those whose tokens add rows to an axis; and those whose stored keys and
-  // values a function reads although it does not take the inputs.
+  // Bit sets of inputs. inputs_of_axis: inputs whose tokens have rows on an axis. The other: inputs
+  // whose stored keys and values a function reads although it does not take the inputs.
   uint32_t inputs_of_axis(uint32_t axis) const {
     return kFunctionsLinked ? inputs_of(axes(), axis) : 1;
   }
   uint32_t inputs_read(uint32_t of) const;
 
-  // `of` is the index of an input, from here to reads_images.
+  // From here to reads_images, `of` is the index of an input.
   uint32_t positions_max(uint32_t of = 0) const { return input(of).positions_max; }
   uint32_t vocab_size(uint32_t of = 0) const { return input(of).vocab_size; }
   uint32_t input_slot(uint32_t of = 0) const { return input(of).slot; }
@@ -209,7 +209,7 @@ class ModelReader {
   LengthLimits lengths(uint32_t of = 0) const {
     return {positions_max(of), tokens_min(of), tokens_step(of)};
   }
-  // Whether the input takes whole sequences alone.
+  // Whether the input only takes whole sequences.
   bool takes_whole_sequences(uint32_t of) const {
     return tokens_min(of) > 1 || tokens_step(of) > 1;
   }
@@ -226,7 +226,7 @@ class ModelReader {
   TensorType kv_cache() const;  // the type of a session's caches unless the session chooses one
 
   std::span<const arenite::Axis> axes() const { return {&axes_[0], axes_.count()}; }
-  // Without kAxesLinked, all axes but the first are of kind kAsked.
+  // In builds without kAxesLinked, all axes but the first are of kind kAsked.
   AxisKind kind_of_axis(uint32_t axis) const {
     if constexpr (!kAxesLinked) return axis == 0 ? AxisKind::kInput : AxisKind::kAsked;
     return axes_[axis].kind;
@@ -239,18 +239,18 @@ class ModelReader {
     if constexpr (kLinkedAxesMax == 1) return 0;
     return slot(view.slot).axis;
   }
-  // Whether an axis is of blocks: its rows are a block of the source axis. whole_axis returns the
-  // source of such an axis, and any other axis itself.
+  // is_of_blocks: whether an axis is of kind kBlocks, so that its rows are a block of the source
+  // axis. whole_axis returns the source of such an axis, and any other axis itself.
   bool is_of_blocks(uint32_t axis) const {
     return linked(Need::kBlocks) && axes_[axis].kind == AxisKind::kBlocks;
   }
   uint32_t whole_axis(uint32_t axis) const {
     return is_of_blocks(axis) ? axes_[axis].source : axis;
   }
-  // The axis of blocks among those of an op's operands; 0 if there is none.
+  // Returns the kBlocks axis among the axes of an op's operands; 0 if there is none.
   uint32_t blocks_of(const OpView& op) const;
-  // The ops that run over one block before all of them run over the next: the smallest range around
-  // `op` that splits the lifetime of no slot on an axis of blocks.
+  // Returns the ops that run over one block before all of them run over the next: the smallest
+  // range around `op` that does not split the lifetime of any slot on a kBlocks axis.
   OpRange run_of_blocks(uint32_t op) const;
   // Whether an op has windows, and their geometry. REQUIRES: verify_ops.
   bool has_windows(uint32_t index) const { return format::has_windows(op(index).kind); }
@@ -289,7 +289,8 @@ class ModelReader {
   uint32_t masks() const { return masks_.count(); }
   const MaskRecord& mask_record(uint32_t index) const { return masks_[index]; }
   uint32_t mask_words() const;
-  // The list of a select that takes rows, and those of later ones. Empty beyond the last list.
+  // Returns the list of a select that takes rows, followed by the lists of later ones; empty beyond
+  // the last list.
   std::span<const uint32_t> taken_rows(uint32_t first) const;
   MaskView mask(uint32_t index) const;  // REQUIRES: verify_masks accepted the mask's record
   uint32_t hidden_states() const;
@@ -324,8 +325,8 @@ class ModelReader {
   // Whether no row of a function depends on later tokens and its sequences may have any length, so
   // that it can run step by step.
   bool causal(uint32_t of = 0) const;
-  // Whether no mask of a function hides a key, at any distance, and no row depends on where its
-  // neighbours are: there are no windows and no axes of kind kTurns.
+  // Whether no mask of a function hides any key, and no row depends on its neighbours, so that
+  // there are no windows and no axes of kind kTurns.
   bool sees_everything(uint32_t of = 0) const;
   // Whether each call passes a mask of pairs for an input. REQUIRES: the file is verified.
   bool takes_pairs(uint32_t input = 0) const;
@@ -374,8 +375,8 @@ inline bool shows_everything(const MaskRecord& mask) {
   return mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookback == kUnlimited &&
          mask.lookahead == kUnlimited;
 }
-// Whether each call says which keys a query sees. A build without pairs knows at compile time that
-// none does.
+// Whether each call passes the keys that a query sees. In builds without pair masks the result is
+// false at compile time.
 inline bool is_pairs(const MaskView& mask) {
   return linked(Need::kPairMask) && mask.kind == MaskKind::kPairs;
 }
@@ -417,12 +418,12 @@ struct SelfTestLayout {
 
 SelfTestLayout self_test_layout(const ModelReader& model, uint32_t tokens);
 
-// Tokens of an input in a self-test of `tokens` tokens: exactly these for input 0; for other inputs
-// the nearest length that the input takes, which is the whole image for images.
+// Returns the tokens of an input in a self-test of `tokens` tokens: exactly `tokens` for input 0;
+// for other inputs the nearest length that the input takes, which is the whole image for images.
 uint32_t self_test_tokens(const ModelReader& model, uint32_t input, uint32_t tokens);
 
-// Rows of features that a self-test of an input holds and feeds again and again: those of whole
-// images would be larger than many models. An odd number, so that rows of a tile differ.
+// Rows of features that a self-test stores for an input and repeats: a whole image would be larger
+// than many models. The number is odd, so that the rows of a tile differ.
 inline constexpr uint32_t kSelfTestFeatureRows = 5;
 inline uint32_t self_test_feature_rows(const ModelReader& model, uint32_t input, uint32_t tokens) {
   return model.tokens_min(input) > kSelfTestFeatureRows ? kSelfTestFeatureRows : tokens;

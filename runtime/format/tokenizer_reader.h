@@ -82,8 +82,8 @@ constexpr bool asks_for_classes(Pattern pattern) {
 enum class Prefix : uint8_t { kNever, kAlways, kUnlessSpace };
 inline constexpr uint32_t kPrefixes = 3;
 
-// How encoding treats a character that has neither a token nor byte tokens (WordPiece: a word that
-// has no tokens): it fails, drops the character, or writes unknown_token.
+// Encoding treats a character that has neither a token nor byte tokens (for WordPiece: a word
+// without tokens) in one of these ways: it fails, drops the character, or writes unknown_token.
 enum class Unknown : uint8_t { kRefuse, kDrop, kToken };
 inline constexpr uint32_t kUnknowns = 3;
 

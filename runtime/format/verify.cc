@@ -54,7 +54,7 @@ constexpr FieldRow inline_struct() {
 constexpr flatbuffers::voffset_t number_of_field(size_t index) {
   return static_cast<flatbuffers::voffset_t>(4 + 2 * index);
 }
-// A build without sound does not look into Model.sound. verify_packed refuses such a file: its
+// A build without sound does not read Model.sound. verify_packed refuses a file with sound, as its
 // arena formula is larger than the formula that this build derives.
 constexpr FieldKind kSoundField = linked(Need::kSound) ? FieldKind::kSound : FieldKind::kInline;
 constexpr FieldRow kModelFields[] = {
@@ -212,8 +212,8 @@ Status verify_footer(std::span<const std::byte> file, Diagnostic* why, Footer& f
   return Status::kOk;
 }
 
-// The field of the file that has a need, for diagnostics. The names of needs would take flash, more
-// with each new need; the names of fields are in the program anyway.
+// Returns the field of the file that causes a need, for diagnostics. Names of needs would take more
+// flash with each new need, whereas names of fields are in the program anyway.
 constexpr const char* field_of(Need need) {
   if (need < Need::kSelectAsAsked) return "ops.kind";
   if (need < Need::kLayerNorm) return "ops.rows";

@@ -17,11 +17,10 @@
 namespace arenite::format {
 
 // Checks the structure, the meaning and the checksums of all bytes, for every target in the file.
-// With kSkip it leaves out the checksums of segments, in which no value needs a check. Uses a
-// bounded stack and no other memory, and time linear in the file's size plus a bounded term. Fails
-// with kBadModel, kVersionMismatch, or kUnsupported if the model needs a part that the build left
-// out; `why` says what is wrong.
-// REQUIRES: file.data() is a multiple of kModelAlignment.
+// With kSkip, omits the checksums of segments, since no value in them needs a check. Uses a bounded
+// stack and no other memory, and time linear in the file's size plus a bounded term. Fails with
+// kBadModel, kVersionMismatch, or kUnsupported if the model needs a part that the build left out;
+// `why` says what is wrong. REQUIRES: file.data() is a multiple of kModelAlignment.
 Status verify(std::span<const std::byte> file, Diagnostic* why, const LoadOptions& options = {});
 
 // Checks the checksums of the segments of a file that was verified with kSkip.

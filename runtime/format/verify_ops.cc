@@ -24,8 +24,8 @@ struct OpCheck {
   uint32_t axis_of(Operand operand) const {
     return model.whole_axis(model.axis_of(op.views[operand]));
   }
-  // The most rows of a sequence on an axis, or on the op's; UINT32_MAX: any number. Out of line, as
-  // each rule would have a copy.
+  // Returns the maximum rows of a sequence on an axis, or on the op's axis; UINT32_MAX if
+  // unlimited. Out of line, so that the rules share one copy.
   [[gnu::noinline]] uint32_t positions_on(uint32_t axis) const {
     if constexpr (!kFunctionsLinked) {
       const uint32_t tokens = model.positions_max() != 0 ? model.positions_max() : UINT32_MAX;
@@ -36,7 +36,7 @@ struct OpCheck {
     return model.rows_on(axis, tokens);
   }
   uint32_t positions_max() const { return positions_on(axis_of(kOutput)); }
-  // The input whose tokens the op looks up. REQUIRES: the op's axis is of kind kInput.
+  // Returns the input whose tokens the op looks up. REQUIRES: the op's axis is of kind kInput.
   uint32_t input() const { return kFunctionsLinked ? model.source_of_axis(axis_of(kOutput)) : 0; }
 
   Message field(Operand operand) const { return row.operands[operand].field; }
@@ -115,7 +115,7 @@ bool verify_table(const OpCheck& check, ScoreTerms kind, uint32_t heads) {
                       table.outputs, rows.value());
 }
 
-// Whether each query row brings its own attention biases.
+// Whether the rows of queries include their own attention biases.
 bool brings_terms(const OpCheck& check) {
   return linked(Need::kQueryTerms) &&
          is_of_queries(check.op.choice<ScoreTerms>(AttentionOp::kTermsBy));
@@ -139,8 +139,8 @@ bool verify_terms(const OpCheck& check, uint32_t heads) {
   return !check.has(AttentionOp::kTerms) || check.vector(AttentionOp::kTerms, heads);
 }
 
-// Checks the width of the queries: heads * head_dim, and after these columns at least one attention
-// bias for each head if queries bring their own.
+// Checks the width of the queries: heads * head_dim, followed by at least one attention bias for
+// each head if queries include biases.
 bool verify_queries(const OpCheck& check, uint32_t heads, uint32_t head_dim) {
   if (!brings_terms(check)) return head_dim == 0 || check.width(kQuery, Checked(heads) * head_dim);
   const Checked width = Checked(heads) * head_dim;
@@ -166,8 +166,8 @@ bool verify_new_keys(const OpCheck& check, const CacheShape& shape) {
          check.width(kValue, Checked(shape.kv_heads) * shape.value_dim);
 }
 
-// Checks attention to stored keys. If these are on another axis than the queries, no mask may hide
-// any, and scores have no bias but one by pair: positions of different axes have no distance.
+// Checks attention to stored keys. If these are on another axis than the queries, the mask must not
+// hide any, and only a bias by pair is allowed, since positions of different axes have no distance.
 bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
   if (check.op.views[kKey].width != 0) {
     return check.refuse("an op has keys without values", check.field(kKey), check.index,
@@ -181,7 +181,7 @@ bool verify_stored_keys(const OpCheck& check, const CacheView& cache) {
   const bool is_by_pair = linked(Need::kScoreTables) &&
                           check.op.choice<ScoreTerms>(AttentionOp::kTermsBy) == ScoreTerms::kPairs;
   if (is_by_pair || (!check.has(AttentionOp::kTerms) && !brings_terms(check))) return true;
-  return check.refuse("keys of another axis have a bias not by pair",
+  return check.refuse("cross-attention takes biases by pair only",
                       check.number_field(AttentionOp::kTerms), check.index);
 }
 
@@ -210,7 +210,7 @@ bool verify_attention(const OpCheck& check) {
   if (linked(Need::kPairMask) && kAxesLinked &&
       mask.kind == static_cast<uint32_t>(MaskKind::kPairs) &&
       check.model.axes()[cache.axis].kind != AxisKind::kInput) {
-    return check.refuse("a mask by pair has keys that are not an input's rows", "masks.kind",
+    return check.refuse("a pair mask has keys that are not an input's rows", "masks.kind",
                         mask_index);
   }
   const bool seen = mask.kind == static_cast<uint32_t>(MaskKind::kBand) && mask.lookahead == 0 &&
@@ -413,7 +413,7 @@ bool verify_add(const OpCheck& check) {
   return is_fixed ? least : 0;
 }
 
-// Returns whether the list of a selection has a row below `from` for each of `to` rows.
+// Returns whether the list of a selection has `to` rows, all below `from`.
 bool takes_rows(const OpCheck& check, uint32_t from, uint32_t to) {
   const std::span<const uint32_t> list =
       check.model.taken_rows(check.op.numbers[SelectOp::kFirstTaken]);
@@ -474,8 +474,8 @@ bool verify_image_windows(const OpCheck& check, uint32_t kernel, const arenite::
                           const arenite::Axis& to) {
   const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
   if (columns == 0 || kernel % columns != 0) {
-    return check.refuse("a window has no whole lines", check.number_field(ConvolutionOp::kColumns),
-                        check.index, columns, kernel);
+    return check.refuse("a window is not made of whole lines",
+                        check.number_field(ConvolutionOp::kColumns), check.index, columns, kernel);
   }
   const Windows windows = check.model.windows_of(check.op);
   const auto fits = [](const WindowAxis& window, uint32_t rows, uint32_t count) {
@@ -507,7 +507,7 @@ bool verify_windows(const OpCheck& check, uint32_t kernel) {
   if (is_image) return verify_image_windows(check, kernel, axes[from], axes[to]);
   const uint32_t columns = check.op.numbers[ConvolutionOp::kColumns];
   if (columns != 0) {
-    return check.refuse("a kernel has columns, but its input is no image",
+    return check.refuse("a kernel has columns, but no image as input",
                         check.number_field(ConvolutionOp::kColumns), check.index, columns, 0);
   }
   const uint32_t dilation = check.op.numbers[ConvolutionOp::kDilation];
@@ -552,8 +552,7 @@ bool verify_max_pool(const OpCheck& check) {
   return check.width(kOutput, check.op.views[kInput].width) && verify_windows(check, kernel);
 }
 
-// Unknown kinds do not get here (verify_flow refuses them), nor kinds that are not linked
-// (verify_needs).
+// Unknown kinds are refused earlier, by verify_flow, and kinds that are not linked by verify_needs.
 bool verify_shapes(const OpCheck& check) {
   switch (check.op.kind) {
     case OpKind::kLinear:
@@ -599,17 +598,17 @@ bool verify_shapes(const OpCheck& check) {
   return check.refuse("an op is of an unknown kind", "ops.kind", check.index);
 }
 
-// Progress through the caches, in whose order ops fill them: caches [0, stores) are those of store
-// ops, the others are those of attention ops.
+// The next caches in the order in which ops fill them: caches [0, stores) belong to store ops, the
+// others to attention ops.
 struct CachesTaken {
   uint32_t stores = 0;
   uint32_t stored = 0;    // the next cache for a store op
   uint32_t attended = 0;  // the next cache for an attention op
 };
 
-// Checks that ops fill the caches in order, each its own. In a function that is not causal, an op
-// may also fill the cache of an earlier op of its kind. Attention without values must read a cache
-// of an earlier store op.
+// Checks that ops fill the caches in order, each op its own. In a function that is not causal, an
+// op may also reuse the cache of an earlier op of its kind. Attention without values must read the
+// cache of an earlier store op.
 bool verify_cache_order(const OpCheck& check, CachesTaken& taken) {
   static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
   constexpr uint32_t kNumber = AttentionOp::kCache;
@@ -660,8 +659,7 @@ bool verify_ops(const ModelReader& model, const Refusal& refuse) {
   }
   const uint32_t columns = model.slot(model.output_slot(model.functions() - 1)).width;
   if (model.labels() != 0 && model.labels() != columns) {
-    return refuse("the labels are not one for each output column", "labels", 0, model.labels(),
-                  columns);
+    return refuse("expected a label for each output column", "labels", 0, model.labels(), columns);
   }
   return true;
 }

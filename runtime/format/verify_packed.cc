@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies the segments of a file: the packed weights of each target (offsets, sizes, the arena
 // formula), the self-test after them, and the zeros between segments. The checksums of segments are
-// a pass of their own, which a caller can skip.
+// a separate pass, which a caller can skip.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -227,7 +227,7 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
     if (kInt8RowsLinked && row_of(kind).scratch == Scratch::kQuantizedRows) {
       const uint32_t tensor = number_of(model.op(i), NumberType::kMatrix);
       const uint32_t slot = model.op(i).views[kOutput].slot;
-      // verify_slots, verify_tensors, verify_flow and verify_ops refuse all others.
+      // verify_slots, verify_tensors, verify_flow and verify_ops refuse all other files.
       const bool is_sound = tensor < model.tensors() && slot < model.slots() &&
                             model.slot(slot).axis < kAxesMax &&
                             holds_weights(model.tensor(tensor).type);
@@ -267,7 +267,7 @@ bool verify_packed(const ModelReader& model, std::span<const std::byte> file, si
   uint32_t targets_seen = 0;
   const uint32_t targets = model.packed_count();
   if (model.tensor_offsets() != targets * model.tensors()) {
-    return refuse("the offsets are not one for each target and tensor", "tensor_offsets", 0,
+    return refuse("expected an offset for each target and tensor", "tensor_offsets", 0,
                   model.tensor_offsets(), targets * model.tensors());
   }
   for (uint32_t i = 0; i < model.packed_count(); ++i) {

@@ -76,8 +76,8 @@ bool verify_uses(const ModelReader& model, uint32_t index, const Refusal& refuse
   return true;
 }
 
-// Checks that no op of a run reads a cache that another op of the run fills: with each block, only
-// a part of its keys would be there.
+// Checks that no op of a block run reads a cache that another op of the run fills: each block would
+// find only a part of its keys.
 bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Refusal& refuse) {
   static_assert(uint32_t{StoreOp::kCache} == AttentionOp::kCache);
   for (uint32_t i = run.first; i <= run.last; ++i) {
@@ -92,9 +92,9 @@ bool verify_caches_of_run(const ModelReader& model, const OpRange& run, const Re
   return true;
 }
 
-// Checks a run of ops that all run over one block of rows, then over the next: each works row by
-// row on the axis of the blocks or on its source; slots with all rows live throughout the run, and
-// no hidden state is given out between its ops.
+// Checks a run of ops that all run over one block of rows, then over the next. Each op must work
+// row by row on the axis of the blocks or on its source; slots with all rows must live throughout
+// the run; and no hidden state may be output between its ops.
 bool verify_run_of_blocks(const ModelReader& model, uint32_t first, const OpRange& run,
                           const Refusal& refuse) {
   const uint32_t axis = model.blocks_of(model.op(first));
@@ -193,7 +193,7 @@ bool verify_output(const ModelReader& model, uint32_t of, const Refusal& refuse)
                   model.slots() - 1);
   }
   if (model.slot(output).last_op != last_op) {
-    return refuse("the output must be alive to the last op", "slots.last_op", output,
+    return refuse("the output must stay alive until the last op", "slots.last_op", output,
                   model.slot(output).last_op, last_op);
   }
   if (!model.is_of_blocks(model.slot(output).axis)) return true;
@@ -214,7 +214,7 @@ bool verify_input(const ModelReader& model, uint32_t index, const Refusal& refus
   const SlotView& slot = model.slot(input);
   const uint32_t first_op = model.first_op(model.function_of_input(index));
   if (slot.first_op != first_op || slot.axis != model.axis_of_input(index)) {
-    return refuse("the input must be alive from the first op, on its axis", "slots.first_op", input,
+    return refuse("the input must be on its axis, alive from the first op", "slots.first_op", input,
                   slot.first_op, first_op);
   }
   return true;
@@ -274,8 +274,8 @@ bool verify_image_axis(const ModelReader& model, uint32_t index, const Refusal& 
   const std::span<const arenite::Axis> axes = model.axes();
   const arenite::Axis& axis = axes[index];
   if (axis.rows - 1 >= kPixelsMax || axis.other == 0 || axis.rows % axis.other != 0) {
-    return refuse("an image has no whole lines, or too many pixels", "axes.rows", index, axis.rows,
-                  kPixelsMax);
+    return refuse("an image is not made of whole lines, or too large", "axes.rows", index,
+                  axis.rows, kPixelsMax);
   }
   if (axis.kind == AxisKind::kInput) {
     const uint32_t of = kFunctionsLinked ? axis.source : 0;
@@ -321,7 +321,8 @@ bool verify_axis_of_windows(const ModelReader& model, uint32_t index, const Refu
                 static_cast<uint32_t>(axis.window));
 }
 
-// Checks that a slot lives within one function, on an axis all of whose inputs the function takes.
+// Checks that a slot lives within a single function, and that this function takes all inputs of the
+// slot's axis.
 bool verify_function_of_slot(const ModelReader& model, uint32_t index, const Refusal& refuse) {
   const SlotView& slot = model.slot(index);
   const uint32_t of = model.function_of_op(slot.first_op);
@@ -361,19 +362,18 @@ bool verify_functions(const ModelReader& model, const Refusal& refuse) {
   for (uint32_t i = 0; i < model.functions(); ++i) {
     const FunctionView& function = model.function(i);
     if (function.first_op != end || function.ops - 1 >= model.ops() - end) {
-      return refuse("functions leave ops out, or overlap", "functions.ops", i, function.first_op,
-                    end);
+      return refuse("functions omit ops, or overlap", "functions.ops", i, function.first_op, end);
     }
     end += function.ops;
     const uint32_t inputs = function.inputs;
     if (inputs == 0 || (inputs & ~all_inputs) != 0 || (inputs & taken) != 0) {
-      return refuse("a function takes no input, or one that is unknown or taken",
-                    "functions.inputs", i, inputs, all_inputs & ~taken);
+      return refuse("a function has no input, or an unknown or taken one", "functions.inputs", i,
+                    inputs, all_inputs & ~taken);
     }
     taken |= inputs;
   }
   if (end == model.ops() && taken == all_inputs) return true;
-  return refuse("functions leave ops or inputs out", "functions", model.functions() - 1, end,
+  return refuse("functions omit ops or inputs", "functions", model.functions() - 1, end,
                 model.ops());
 }
 

@@ -36,7 +36,7 @@ bool verify_numbers(const arenite::SoundNumbers& numbers, const Refusal& refuse)
   }
   const bool ends_are_known =
       numbers.has(kCentred) || (numbers.flags & (uint32_t{kReflected} | uint32_t{kDropsLast})) == 0;
-  // With a longer hop, a stream would have to hold each frame back until it knows that more follow.
+  // With a longer hop, a stream would have to delay each frame until it knows that more follow.
   const bool last_is_known = !numbers.has(kDropsLast) || numbers.hop <= numbers.padding();
   if (!ends_are_known || !last_is_known) {
     return refuse("sound flags contradict each other", "sound.flags", 0, numbers.flags);

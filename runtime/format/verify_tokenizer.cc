@@ -15,7 +15,7 @@ namespace arenite::format {
 namespace {
 
 // The values that a list may hold.
-enum class Numbers : uint8_t { kAny, kTokens, kTokensOrNone, kCodePoints, kRanks, kSpecials };
+enum class ListValues : uint8_t { kAny, kTokens, kTokensOrNone, kCodePoints, kRanks, kSpecials };
 
 // Bit sets of TokenizerKind. The extra bit kWithSteps allows any kind that has steps.
 constexpr uint8_t kAll = 31, kBytesOrPieces = 3, kPiecesOrCharacters = 6, kNoWords = 23, kWords = 8;
@@ -27,7 +27,7 @@ constexpr uint8_t log2_of(uint32_t most) { return static_cast<uint8_t>(std::coun
 struct ListRule {
   [[no_unique_address]] Message field;
   TokenizerList as_long_as;  // the list that it must be as long as; itself: any length
-  Numbers numbers = Numbers::kAny;
+  ListValues numbers = ListValues::kAny;
   bool increases = false;
   uint8_t kinds = kAll;    // kinds of tokenizers that may have the list
   uint8_t most_log2 = 30;  // limit of its length
@@ -36,38 +36,40 @@ struct ListRule {
 // In the order of TokenizerList.
 using enum TokenizerList;
 constexpr ListRule kListRules[] = {
-    {"tokenizer.ends", kEnds, Numbers::kTokens, false, kAll, log2_of(kEndsMax)},
+    {"tokenizer.ends", kEnds, ListValues::kTokens, false, kAll, log2_of(kEndsMax)},
     {"tokenizer.token_offsets", kTokenOffsets},
-    {"tokenizer.byte_tokens", kByteTokens, Numbers::kTokensOrNone, false, kNoWords},
-    {"tokenizer.characters", kCharacters, Numbers::kCodePoints, true, kPiecesOrCharacters},
-    {"tokenizer.character_tokens", kCharacters, Numbers::kTokens},
-    {"tokenizer.merge_begin", kMergeBegin, Numbers::kAny, false, kBytesOrPieces},
-    {"tokenizer.merge_rights", kMergeRights, Numbers::kTokens, false, kBytesOrPieces,
+    {"tokenizer.byte_tokens", kByteTokens, ListValues::kTokensOrNone, false, kNoWords},
+    {"tokenizer.characters", kCharacters, ListValues::kCodePoints, true, kPiecesOrCharacters},
+    {"tokenizer.character_tokens", kCharacters, ListValues::kTokens},
+    {"tokenizer.merge_begin", kMergeBegin, ListValues::kAny, false, kBytesOrPieces},
+    {"tokenizer.merge_rights", kMergeRights, ListValues::kTokens, false, kBytesOrPieces,
      log2_of(kMergesMax)},
-    {"tokenizer.merge_ranks", kMergeRights, Numbers::kRanks},
-    {"tokenizer.merge_tokens", kMergeRights, Numbers::kTokens},
-    {"tokenizer.whole_tokens", kWholeTokens, Numbers::kTokens},
-    {"tokenizer.specials", kSpecials, Numbers::kTokens, true, kAll, log2_of(kSpecialsMax)},
-    {"tokenizer.special_order", kSpecials, Numbers::kSpecials},
-    {"tokenizer.letters", kLetters, Numbers::kAny, false, kAll, log2_of(2 * kRangesMax)},
-    {"tokenizer.numbers", kNumbers, Numbers::kAny, false, kAll, log2_of(2 * kRangesMax)},
-    {"tokenizer.dropped", kDropped, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
-    {"tokenizer.punctuation", kPunctuation, Numbers::kAny, false, kWords, log2_of(2 * kRangesMax)},
+    {"tokenizer.merge_ranks", kMergeRights, ListValues::kRanks},
+    {"tokenizer.merge_tokens", kMergeRights, ListValues::kTokens},
+    {"tokenizer.whole_tokens", kWholeTokens, ListValues::kTokens},
+    {"tokenizer.specials", kSpecials, ListValues::kTokens, true, kAll, log2_of(kSpecialsMax)},
+    {"tokenizer.special_order", kSpecials, ListValues::kSpecials},
+    {"tokenizer.letters", kLetters, ListValues::kAny, false, kAll, log2_of(2 * kRangesMax)},
+    {"tokenizer.numbers", kNumbers, ListValues::kAny, false, kAll, log2_of(2 * kRangesMax)},
+    {"tokenizer.dropped", kDropped, ListValues::kAny, false, kWords, log2_of(2 * kRangesMax)},
+    {"tokenizer.punctuation", kPunctuation, ListValues::kAny, false, kWords,
+     log2_of(2 * kRangesMax)},
     // With steps, only the entries of each step increase; verify_step checks these.
-    {"tokenizer.fold_from", kFoldFrom, Numbers::kCodePoints, !linked(Need::kUnigram), kFolds,
+    {"tokenizer.fold_from", kFoldFrom, ListValues::kCodePoints, !linked(Need::kUnigram), kFolds,
      log2_of(kFoldsMax)},
     {"tokenizer.fold_to", kFoldFrom},
-    {"tokenizer.fold_sequences", kFoldSequences, Numbers::kCodePoints},
+    {"tokenizer.fold_sequences", kFoldSequences, ListValues::kCodePoints},
 };
 static_assert(std::size(kListRules) == kFirstTokenizerLists);
 
 constexpr ListRule kLaterListRules[] = {
-    {"tokenizer.before", kBefore, Numbers::kTokens, false, kAll, log2_of(kAroundMax)},
-    {"tokenizer.after", kAfter, Numbers::kTokens, false, kAll, log2_of(kAroundMax)},
-    {"tokenizer.steps", kSteps, Numbers::kAny, false, kNoWords, log2_of(kStepsMax* kStepNumbers)},
-    {"tokenizer.scores", kScores, Numbers::kAny, false, kUnigramOnly},
-    {"tokenizer.charsmap", kCharsmap, Numbers::kAny, false, kNoWords, log2_of(kCharsmapMax)},
-    {"tokenizer.graphemes", kGraphemes, Numbers::kAny, false, kNoWords, log2_of(4 * kRangesMax)},
+    {"tokenizer.before", kBefore, ListValues::kTokens, false, kAll, log2_of(kAroundMax)},
+    {"tokenizer.after", kAfter, ListValues::kTokens, false, kAll, log2_of(kAroundMax)},
+    {"tokenizer.steps", kSteps, ListValues::kAny, false, kNoWords,
+     log2_of(kStepsMax* kStepNumbers)},
+    {"tokenizer.scores", kScores, ListValues::kAny, false, kUnigramOnly},
+    {"tokenizer.charsmap", kCharsmap, ListValues::kAny, false, kNoWords, log2_of(kCharsmapMax)},
+    {"tokenizer.graphemes", kGraphemes, ListValues::kAny, false, kNoWords, log2_of(4 * kRangesMax)},
 };
 static_assert(std::size(kLaterListRules) == kTokenizerLists - kFirstTokenizerLists);
 
@@ -78,18 +80,18 @@ const ListRule& rule_of(uint32_t list) {
   return kListRules[list];
 }
 
-uint32_t largest(Numbers numbers, const TokenizerView& view) {
+uint32_t largest(ListValues numbers, const TokenizerView& view) {
   switch (numbers) {
-    case Numbers::kTokens:
-    case Numbers::kTokensOrNone:
+    case ListValues::kTokens:
+    case ListValues::kTokensOrNone:
       return view.vocab_size() - 1;
-    case Numbers::kCodePoints:
+    case ListValues::kCodePoints:
       return kCodePointMax;
-    case Numbers::kRanks:
+    case ListValues::kRanks:
       return kNoRank - 1;
-    case Numbers::kSpecials:  // without specials, special_order is empty, too
+    case ListValues::kSpecials:  // without specials, special_order is empty, too
       return static_cast<uint32_t>(view.specials.size()) - 1;
-    case Numbers::kAny:
+    case ListValues::kAny:
       break;
   }
   return UINT32_MAX;
@@ -104,20 +106,20 @@ bool verify_list(const TokenizerView& view, uint32_t index, const Refusal& refus
   }
   const size_t length = view.list(rule.as_long_as).size();
   if (list.size() != length || length > size_t{1} << rule.most_log2) {
-    return refuse("a list is too long, or not as long as the one that it belongs to", rule.field, 0,
+    return refuse("a list is too long, or not as long as its parallel list", rule.field, 0,
                   list.size(), list.size() != length ? length : size_t{1} << rule.most_log2);
   }
   const uint32_t most = largest(rule.numbers, view);
   for (uint32_t i = 0; i < list.size(); ++i) {
-    if (rule.numbers == Numbers::kTokensOrNone && list[i] == kNoToken) continue;
+    if (rule.numbers == ListValues::kTokensOrNone && list[i] == kNoToken) continue;
     if (list[i] > most) {
-      return refuse(rule.numbers == Numbers::kTokens || rule.numbers == Numbers::kTokensOrNone
+      return refuse(rule.numbers == ListValues::kTokens || rule.numbers == ListValues::kTokensOrNone
                         ? Message("a token is not in the vocabulary")
-                        : Message("a value of a list is out of range"),
+                        : Message("a list has a value out of range"),
                     rule.field, i, list[i], most);
     }
     if (rule.increases && i > 0 && list[i] <= list[i - 1]) {
-      return refuse("the values of a list are not in order", rule.field, i, list[i], list[i - 1]);
+      return refuse("the values of a list are not sorted", rule.field, i, list[i], list[i - 1]);
     }
   }
   return true;
@@ -149,7 +151,7 @@ bool verify_ranges(const std::span<const uint32_t>& ranges, bool needed, uint32_
 bool verify_increase(const std::span<const uint32_t>& list, Message field, const Refusal& refuse) {
   for (uint32_t i = 1; i < list.size(); ++i) {
     if (list[i] > list[i - 1]) continue;
-    return refuse("the values of a list are not in order", field, i, list[i], list[i - 1]);
+    return refuse("the values of a list are not sorted", field, i, list[i], list[i - 1]);
   }
   return true;
 }
@@ -198,7 +200,7 @@ bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
 }
 
 constexpr uint32_t kByteValues = 256;
-constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
+constexpr uint32_t kSpaceMark = 0x2581;  // SentencePiece's space
 
 // Checks the scalar fields. WordPiece has no prefix; WordPiece and characters have no pattern.
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
@@ -278,7 +280,7 @@ bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
       return refuse("a token is needed for each of the 256 bytes", "tokenizer.byte_tokens", i);
     }
     const std::string_view bytes = view.bytes(token);
-    // The token of a piece's last byte may have more bytes after it, such as "</w>".
+    // The token of a word's last byte may have a suffix, such as "</w>".
     const bool is_last = linked(Need::kUnigram) && i >= kByteValues;
     if ((is_last ? bytes.empty() : bytes.size() != 1) ||
         static_cast<uint8_t>(bytes[0]) != i % kByteValues) {
@@ -303,7 +305,7 @@ bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
       return refuse("a character is a surrogate", "tokenizer.characters", i, code_point);
     }
     const uint32_t token = view.character_tokens[i];
-    const bool is_space = code_point == kLowLine && view.bytes(token) == " ";
+    const bool is_space = code_point == kSpaceMark && view.bytes(token) == " ";
     if (!is_space && !is_utf8_of(code_point, view.bytes(token))) {
       return refuse("a token does not spell its byte or character", "tokenizer.character_tokens", i,
                     token);
@@ -336,13 +338,13 @@ bool verify_merges(const TokenizerView& view, const Refusal& refuse) {
   if (view.merge_begin.empty() && merges == 0) return true;
   if (view.merge_begin.size() != view.token_offsets.size() || view.merge_begin.front() != 0 ||
       view.merge_begin.back() != merges) {
-    return refuse("the merges are not divided among the tokens", "tokenizer.merge_begin", 0,
+    return refuse("merge offsets decrease, or miss merges", "tokenizer.merge_begin", 0,
                   view.merge_begin.size(), view.token_offsets.size());
   }
   for (uint32_t left = 0; left < view.vocab_size(); ++left) {
     if (view.merge_begin[left + 1] < view.merge_begin[left] ||
         view.merge_begin[left + 1] > merges) {
-      return refuse("the merges are not divided among the tokens", "tokenizer.merge_begin", left,
+      return refuse("merge offsets decrease, or miss merges", "tokenizer.merge_begin", left,
                     view.merge_begin[left + 1], view.merge_begin[left]);
     }
     for (uint32_t row = view.merge_begin[left]; row < view.merge_begin[left + 1]; ++row) {
@@ -422,14 +424,14 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
 // graphemes and steps.
 bool verify_later(const TokenizerView& view, const Refusal& refuse) {
   if (view.before.size() + view.after.size() > kAroundMax) {
-    return refuse("too many tokens go around a text", "tokenizer.after", 0, view.after.size(),
+    return refuse("too many special tokens around a text", "tokenizer.after", 0, view.after.size(),
                   kAroundMax);
   }
   const bool is_unigram = view.kind == TokenizerKind::kUnigram;
   const size_t scores = is_unigram ? 2 * (view.whole_tokens.size() + 1) : 0;
   if (view.scores.size() != scores) {
-    return refuse("the scores are not one for each piece and the unknown one", "tokenizer.scores",
-                  0, view.scores.size(), scores);
+    return refuse("expected a score for each piece and the unknown one", "tokenizer.scores", 0,
+                  view.scores.size(), scores);
   }
   const auto& map = view.charsmap;
   if (!map.empty() && (map.size() < 3 || map[0] == 0 ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own kernels for Cortex-M, beside XNNPACK's scalar ones (kernel_set.h), whose bits they give.
+// Our own kernels for Cortex-M, with the same bits as XNNPACK's scalar kernels (kernel_set.h).
 #pragma once
 
 #include <type_traits>
@@ -34,7 +34,7 @@ struct Q8Panel {
   const std::byte* end() const { return reinterpret_cast<const std::byte*>(scales + 2 * kLanes); }
 };
 
-// Returns the correction of a sum for a row's zero point. It wraps, as damaged files give any sum.
+// Returns the zero point correction of a sum. It wraps, as damaged files may contain any sum.
 inline int32_t correction(int32_t minus_sum_of_weights, int32_t zero_point) {
   return static_cast<int32_t>(static_cast<uint32_t>(minus_sum_of_weights) *
                               static_cast<uint32_t>(zero_point));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of rows in int8 for Cortex-M with the DSP extension: SMLAD adds two products of 16 bits
-// by 16. Sums in integers are exact, and floats are computed as XNNPACK's scalar kernels do, so the
-// bits are theirs.
+// Products of int8 rows for Cortex-M with the DSP extension: SMLAD adds two products of 16 bits by
+// 16. Integer sums are exact, and floats are computed as in XNNPACK's scalar kernels, so the
+// results have the same bits.
 //
 // Rows are widened to pairs once for all outputs, into the scratch of the thread; weights are
-// widened on the way, as they are read once. A single row is multiplied with the four outputs of a
-// panel at once; four rows, whose pairs are interleaved, with one output after the other.
+// widened during the product, as they are read once. A single row is multiplied by the four outputs
+// of a panel at once; four rows, whose pairs are interleaved, by one output after the other.
 #include "kernels/cortex_m_dsp.h"
 
 #if defined(ARENITE_HAVE_DSP)
@@ -31,7 +31,7 @@ namespace {
   sums.of[3] = dot(weights, row3, sums.of[3]);
 }
 
-// Widens a row to pairs, each `step` pairs after the one before.
+// Widens a row to pairs, which are stored `step` pairs apart.
 [[gnu::noinline]] void widen(const int8_t* row, size_t columns, size_t step, Pair* to) {
   const auto* from = reinterpret_cast<const uint32_t*>(row);
   for (const uint32_t* const end = from + columns / kGroup; from != end; to += 2 * step) {
@@ -49,7 +49,7 @@ struct Rows {
   const QuantizedRow* scales;
   Pair* pairs;
 
-  // Widens a single row, or three or four as four interleaved ones; the last one fills up.
+  // Widens a single row, or three or four rows, interleaved as four; the last of three is repeated.
   void widen_all(size_t columns) const {
     for (size_t r = 0; r < (count == 1 ? 1 : kLanes); ++r) {
       const size_t row = r < count ? r : count - 1;
@@ -68,7 +68,7 @@ const uint32_t* words_of(const Q8Panel& panel) {
   return reinterpret_cast<const uint32_t*>(panel.weights);
 }
 
-// c [lanes] = the row * the first `lanes` outputs of a panel. The row's pairs end at `end`.
+// c [lanes] = the row times the first `lanes` outputs of a panel. The row's pairs end at `end`.
 [[gnu::always_inline]] inline void one_row(const Q8Panel& panel, const Rows& rows, const Pair* end,
                                            float* c, size_t lanes) {
   const QuantizedRow scale = rows.scales[0];
@@ -98,7 +98,7 @@ const uint32_t* words_of(const Q8Panel& panel) {
   });
 }
 
-// c = three or four rows * one output of a panel.
+// c = three or four rows times one output of a panel.
 [[gnu::always_inline]] inline void four_rows(const Q8Panel& panel, size_t lane, const Rows& rows,
                                              const Pair* end, float* c, size_t c_stride) {
   Sums sums;
@@ -149,7 +149,7 @@ struct Q4Panel {
 // 3, the high halves inputs 4 to 7. even_ takes bytes 0 and 2, odd_ bytes 1 and 3.
 class Halves {
  public:
-  // Keeps the mask in a register. With a constant, compilers would shift by another instruction.
+  // Keeps the mask in a register. For a constant, compilers would use another shift instruction.
   Halves() { asm("" : "+r"(high_quarters_)); }
   Pair even_low(uint32_t halves) const { return halves << 12 & high_quarters_; }
   Pair odd_low(uint32_t halves) const { return halves << 4 & high_quarters_; }
@@ -243,7 +243,7 @@ float scaled(int32_t sum, uint32_t scale) {
   });
 }
 
-// Multiplies one row, or three or four, with all panels.
+// Multiplies one row, or three or four, by all panels.
 template <typename Panel>
 [[gnu::noinline]] void multiply_block(const Rows& rows, size_t columns, size_t k,
                                       const std::byte* w, float* c, size_t c_stride) {
@@ -262,7 +262,8 @@ template <typename Panel>
   }
 }
 
-// Two rows go one after the other. Three rows go as four, since this takes fewer instructions.
+// Two rows are multiplied one after the other. Three rows are padded to four, which takes fewer
+// instructions.
 template <typename Panel>
 void gemm(size_t rows, size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes,
           const void* w, float* c, size_t c_stride_bytes, const QuantizedRow* a_rows,
@@ -326,7 +327,7 @@ void dsp_row_range(size_t bytes, const float* x, float* extremes, float* sum) {
 
 void dsp_quantize(size_t bytes, const float* x, float inverse_scale, int32_t zero_point,
                   int8_t* y) {
-  // Numbers are unsigned, 128 larger, so that their signs do not spread into the byte above.
+  // Elements are offset by 128 to be unsigned, so that their signs do not carry into the next byte.
   const auto zero = static_cast<uint32_t>(zero_point + 128);
   const auto zeros = static_cast<int16x2_t>(zero | zero << 16);
   const auto rounded = [&](Pair pair) ARENITE_INLINE {

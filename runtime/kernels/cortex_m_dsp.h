@@ -12,12 +12,12 @@
 #include "kernels/integer_attention.h"
 
 #if !defined(__clang__)
-// Regardless of the firmware's own level. The scheduler is off: it does not count registers and
-// would make all pairs first, which takes more registers than there are.
+// The optimization level is fixed, whatever the firmware uses. The scheduler is off, since it does
+// not count registers: it would compute all pairs first and run out of registers.
 #pragma GCC optimize("O2", "no-schedule-insns")
 #endif
 
-// For lambdas: registers are few, and a call would put what lambdas share into memory.
+// Forces lambdas inline: registers are few, and a call would keep captured variables in memory.
 #define ARENITE_INLINE __attribute__((always_inline))
 
 namespace arenite {
@@ -67,8 +67,8 @@ template <typename Function>
   if (count > 3) function(3);
 }
 
-// Rounds four floats as rounded_bits() does, to two pairs. VMLA rounds the product before the sum,
-// and a single load gives the four constants of the sums.
+// Rounds four floats as rounded_bits() does, into two pairs. VMLA rounds the product before the
+// sum, and a single load reads the four constants of the sums.
 #if defined(__ARM_FP)
 inline constexpr float kRoundingMagics[4] = {kRoundingMagic, kRoundingMagic, kRoundingMagic,
                                              kRoundingMagic};

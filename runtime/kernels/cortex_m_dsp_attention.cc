@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers (kernel_set.h) for Cortex-M with the DSP extension. Rows are rounded to
-// pairs; keys and values are widened on the way. Four interleaved rows are multiplied with one
-// column at once, a single row with four.
+// Integer attention (kernel_set.h) for Cortex-M with the DSP extension. Rows are rounded to pairs;
+// keys and values are widened during the product. Four interleaved rows are multiplied by one
+// column at once, a single row by four.
 #include "kernels/cortex_m_dsp.h"
 
 #if defined(ARENITE_HAVE_DSP)
@@ -12,7 +12,7 @@
 namespace arenite {
 namespace {
 
-// Rows rounded to pairs: some dimensions of queries, or weights of a block of positions.
+// Rows rounded to pairs: a range of dimensions of queries, or weights of a block of positions.
 struct RoundedRows {
   Pair zeros[kLanes] = {};  // initial sums of four rows
   Pair pairs[kLanes * kIntegerBlock / 2];
@@ -20,7 +20,7 @@ struct RoundedRows {
 };
 static_assert(kIntegerDims == kIntegerBlock && kIntegerRows == kLanes);
 
-// Rounds a row to pairs, each `step` pairs after the one before, padded with zeros to a multiple of
+// Rounds a row to pairs, which are stored `step` pairs apart, padded with zeros to a multiple of
 // eight elements. Returns their end.
 [[gnu::noinline]] Pair* round_row(const float* x, size_t count, float per_unit, size_t step,
                                   Pair* to) {
@@ -42,7 +42,7 @@ static_assert(kIntegerDims == kIntegerBlock && kIntegerRows == kLanes);
   return to;
 }
 
-// Rounds a single row, or three or four as four interleaved ones; the last one fills up.
+// Rounds a single row, or three or four rows, interleaved as four; the last of three is repeated.
 template <typename PerUnit>
 void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUnit per_unit,
                 RoundedRows& rounded) {
@@ -54,7 +54,7 @@ void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUni
   rounded.end -= step - 1;  // the end of the first row
 }
 
-// Multiplies four bytes of a column with four rows and adds to the sums r9 to r12.
+// Multiplies four bytes of a column by four rows and adds to the sums r9 to r12.
 #define ARENITE_FOUR_BYTES            \
   "sxtb16 %[pair], %[word]\n"         \
   "ldm %[row]!, {r4, r5, r6, r8}\n"   \
@@ -69,9 +69,9 @@ void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUni
   "smlad r11, %[pair], r6, r11\n"     \
   "smlad r12, %[pair], r8, r12\n"
 
-// Returns the sums of products of four rows with a column of int8. Eight elements of the column are
-// contiguous; the next ones are `group` bytes after the second four. Registers are chosen by hand:
-// compilers put other needs of the loop over columns between these instructions.
+// Returns the sums of products of four rows with an int8 column. Eight elements of the column are
+// contiguous; the next ones are `group` bytes after the second four. Registers are assigned by
+// hand: compilers would move other code of the column loop between these instructions.
 [[gnu::always_inline]] inline Sums multiply_rows(const std::byte* column, size_t group,
                                                  const RoundedRows& rounded) {
   register int32_t sum0 asm("r9");
@@ -117,8 +117,8 @@ void round_rows(size_t rows, const float* x, size_t stride, size_t count, PerUni
   for_first(kLanes, [&](size_t i) ARENITE_INLINE { to[i] = sums.of[i]; });
 }
 
-// Makes a score of a sum over some dimensions. With `adds` it adds the sum over those before; until
-// `is_last` the score is an integer.
+// Turns a sum over some dimensions into a score. With `adds`, adds the sum over previous
+// dimensions; until `is_last` the score is an integer.
 struct ScorePart {
   bool adds, is_last;
 
@@ -164,11 +164,11 @@ struct FourRows {
 };
 
 #if defined(__ARM_FP)
-// Values that loops need between products wait in registers of floats.
+// Keeps a value in a float register between products, which need the integer registers.
 float hold(size_t number) { return bit_cast<float>(static_cast<uint32_t>(number)); }
 size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
 
-// scores_of_rows() for keys whose bytes are a multiple of 16 and whose dimensions all come at once.
+// scores_of_rows() for keys whose bytes are a multiple of 16, with all dimensions at once.
 [[gnu::noinline]] void whole_scores_of_rows(size_t keys, FourRows rows, const RoundedRows& rounded,
                                             const std::byte* key, const float* scales,
                                             float* scores) {
@@ -268,8 +268,8 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
   }
 }
 
-// Multiplies weights by their scales, if any, and returns the steps by which they are rounded.
-[[gnu::noinline]] RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
+// Multiplies weights by their scales, if any, and returns the steps to which they are rounded.
+[[gnu::noinline]] RowSteps scale_and_find_steps(float* weights, const float* scales, size_t count) {
 #if defined(ARENITE_HAVE_NUMERIC_MAXMIN)
   float largest = 0.0f, all = 0.0f;
   const auto meet = [&](float weight) ARENITE_INLINE {
@@ -412,7 +412,7 @@ size_t address(const void* at) { return reinterpret_cast<uintptr_t>(at); }
                                                    float* output, size_t stride, bool adds) {
   RowSteps steps[kLanes];
   for (size_t r = 0; r < rows; ++r) {
-    steps[r] = steps_of_weights(weights + r * weights_stride, scales, positions);
+    steps[r] = scale_and_find_steps(weights + r * weights_stride, scales, positions);
   }
   RoundedRows rounded;
   round_rows(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products for Cortex-M with vectors (MVE, Helium), of integers alone or of floats, too: VMLADAVA
-// adds sixteen products of bytes to a sum. Sums are exact and epilogues compute as XNNPACK's scalar
-// kernels do, so products of rows in int8 have their bits. Products of float32 rows round once
-// where those round twice. Vectors flush denormals to zero, whatever FPSCR says.
+// Products for Cortex-M with vectors (MVE, Helium), for integer-only vectors and for float vectors:
+// VMLADAVA adds sixteen products of bytes to a sum. Sums are exact and epilogues compute as
+// XNNPACK's scalar kernels do, so products of int8 rows have the same bits. Products of float32
+// rows round once where XNNPACK's round twice. Vectors flush denormals to zero, whatever FPSCR
+// says.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_MVE)
@@ -22,7 +23,7 @@ namespace {
 
 constexpr size_t kVector = 16;  // bytes of a vector
 
-// Four outputs in float. store() leaves out those beyond `lanes`, which the last panel may have.
+// Four outputs as floats. store() skips those beyond `lanes`, which the last panel may have.
 #if defined(ARENITE_HAVE_MVE_FLOATS)
 using Floats = float32x4_t;
 Floats load(const float* from) { return vldrwq_f32(from); }
@@ -76,7 +77,7 @@ void finish(const Q8Panel& panel, const int32_t (&sums)[kLanes], const Quantized
   store(plus(y, load(panel.scales + kLanes)), to, lanes);
 }
 
-// c [columns] = one row * all panels.
+// c [columns] = one row times all panels.
 #if defined(ARENITE_HAVE_MVE_FLOATS)
 [[gnu::noinline]] void q8_row(const std::byte* panels, size_t columns, size_t k, const int8_t* a,
                               const QuantizedRow& row, float* c) {
@@ -136,7 +137,8 @@ void q8_row(const std::byte* panels, size_t columns, size_t k, const int8_t* a,
 }
 #endif
 
-// Sums of two rows and two outputs: twice as many products for each vector that is read.
+// Computes sums of two rows and two outputs, with twice as many products for each vector that is
+// read.
 void q8_square(const Q8Panel& panel, size_t k, size_t lane, const int8_t* a, size_t a_stride,
                const QuantizedRow* rows, int32_t* sums0, int32_t* sums1) {
   const int8_t* w = panel.weights + lane * kVector;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers (kernel_set.h) for Cortex-M with vectors of floats. Two rows, rounded to 16
-// bits, are multiplied with four keys or four columns of values at once. Loops are assembly:
-// compilers move vectors and sums about, and do not use WLSTP and LETP, which end a loop within a
-// vector. Vectors flush denormals to zero; each function says why none matters.
+// Integer attention (kernel_set.h) for Cortex-M with float vectors. Two rows, rounded to 16 bits,
+// are multiplied by four keys or four columns of values at once. Loops are written in assembly:
+// compilers move vectors and sums around, and do not use WLSTP and LETP, which end a loop within a
+// vector. Vectors flush denormals to zero; each function explains why that does not matter.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_MVE_FLOATS)
@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kHalves = 8;   // int16 elements of a vector
 constexpr size_t kAtOnce = 16;  // of two vectors; rows are padded to a multiple with zeros
 
-// Rows rounded to 16 bits: some dimensions of queries, or weights of a block of positions.
+// Rows rounded to 16 bits: a range of dimensions of queries, or weights of a block of positions.
 struct RoundedRows {
   alignas(8) int16_t numbers[kIntegerRows][kIntegerBlock];
 };
@@ -66,8 +66,8 @@ uint32_t largest_magnitude(const float* x, size_t count) {
   return largest;
 }
 
-// True if magnitudes up to `largest`, given by its bits, have steps: it is finite and at least
-// `least`. This takes one comparison.
+// Whether magnitudes up to `largest`, given by its bits, have steps: `largest` must be finite and
+// at least `least`. This takes one comparison.
 [[gnu::always_inline]] inline bool has_steps(uint32_t largest, float least) {
   const uint32_t bits = bit_cast<uint32_t>(least);
   return largest - bits < 0x7F800000u - bits;
@@ -79,8 +79,8 @@ uint32_t largest_magnitude(const float* x, size_t count) {
 }
 
 // Multiplies weights, which are >= 0, by their scales, if any; returns the steps of their rounding.
-// A product that is flushed to zero is nothing beside 1e-33, below which all are zeros.
-RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
+// A product that is flushed to zero is negligible relative to 1e-33, below which all become zero.
+RowSteps scale_and_find_steps(float* weights, const float* scales, size_t count) {
   uint32_t largest = 0;
   if (scales == nullptr) {
     return steps_of_bits(largest_magnitude(weights, count), kLargestWeightStep);
@@ -100,7 +100,7 @@ RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
   return steps_of_bits(largest, kLargestWeightStep);
 }
 
-// steps_of_weights() and round_row() for a whole block. Only four products go through memory.
+// scale_and_find_steps() and round_row() for a whole block. Only four products go through memory.
 RowSteps round_block(float* weights, const float* scales, int16_t* to) {
 #define ARENITE_WEIGH(product, place)           \
   "vldrw.u32 " product ", [%[weights], #" place \
@@ -178,7 +178,7 @@ struct RowPair {
   "vmov q2[3], q2[1], r4, r8\n"                                    \
   "vmov q3[3], q3[1], r6, r10\n"
 
-// Scores of two rows of up to sixteen dimensions for a multiple of four keys.
+// Computes scores of two rows of up to sixteen dimensions for a multiple of four keys.
 template <bool kIsClose>
 [[gnu::always_inline]] inline void whole_scores(const RowPair& rows, const int8_t*& key,
                                                 size_t key_bytes, const float*& scales, size_t keys,
@@ -207,7 +207,7 @@ template <bool kIsClose>
       : "r0", "r2", "r4", "r6", "r8", "r10", "q0", "q1", "q2", "q3", "memory");
 }
 
-// Returns the integer sums of two rows with four keys.
+// Returns the integer sums of products of two rows with four keys.
 [[gnu::always_inline]] inline void sums_of_four(const RowPair& rows, const int8_t*& key,
                                                 size_t key_bytes, int32x4_t& sums0,
                                                 int32x4_t& sums1) {
@@ -279,13 +279,14 @@ struct OutputPair {
   float *output0, *output1;
   ptrdiff_t next;  // bytes from the last group of four columns to the first of the next four
   size_t columns;  // columns that are left
-  // Bytes from group 1 to 2, and from 3 to 4; 0 if there is none: its weights are zero.
+  // Bytes from group 1 to 2, and from 3 to 4; 0 if there is no such group, whose weights are then
+  // zero.
   size_t second, fourth;
   size_t has_third;
 };
 
-// Outputs of two rows, which may be the same; `rows` are their weights. Four columns are summed at
-// once. With `adds`, outputs are added by scalar instructions, as they may be denormals.
+// Computes outputs of two rows, which may be the same; `rows` are their weights. Four columns are
+// summed at once. With `adds`, outputs are added by scalar instructions, as they may be denormals.
 template <bool kIsWhole>
 [[gnu::always_inline]] inline void values_of_pair(const int16_t* rows, const int8_t* values,
                                                   size_t group_bytes, OutputPair& pair) {
@@ -374,8 +375,8 @@ static_assert(sizeof(OutputPair) == 10 * sizeof(size_t));
 
 }  // namespace
 
-// Denormals do not matter: results for differences below the reach of exp are replaced by 0, and
-// small differences add nothing to 1.
+// Denormals do not matter: results below the reach of exp are replaced by 0, and small differences
+// add nothing to 1.
 void mve_integer_exp_sum(size_t bytes, const float* x, const float* range, float* y, float* sum) {
   using In = ExpConstants;
   const float largest = range[1];
@@ -477,7 +478,7 @@ void mve_integer_values(size_t rows, size_t columns, size_t positions, float* we
       steps[r] = round_block(weights, scales, rounded.numbers[r]);
       continue;
     }
-    steps[r] = steps_of_weights(weights, scales, positions);
+    steps[r] = scale_and_find_steps(weights, scales, positions);
     round_row(weights, positions, steps[r].per_unit, rounded.numbers[r]);
   }
   if (rows % 2 != 0) {

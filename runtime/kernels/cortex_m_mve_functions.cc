@@ -76,7 +76,7 @@ template <typename Number, size_t kCount>
 
 struct Gelu {
   // Half of an element near zero is a denormal. In the polynomials, products that vanish are
-  // nothing beside what they are added to.
+  // negligible in their sums.
   static bool is_easy(Four x) { return vminnmavq_f32(1.0f, x) >= 0x1p-120f; }
 
   template <typename Number>
@@ -113,8 +113,9 @@ struct Tanh {
 constexpr float kMagic = 0x1.8000FEp23f;  // low bits of a sum with it become an exponent
 constexpr float kLog2High = 0x1.62E400p-1f, kLog2Low = 0x1.7F7D1Cp-20f;
 constexpr float kVanishes = 0x1.5D589Ep6f;  // beyond it the exponential counts as 0
-// Up to this magnitude powers are at least 2^-100; products that vanish are nothing beside them.
-// The rest of an element after multiples of log(2) is 0, at least 2^-50, or adds nothing to 1.
+// Up to this magnitude powers are at least 2^-100, and products that vanish are negligible in their
+// sums. The remainder of an element after multiples of log(2) is 0, at least 2^-50, or adds nothing
+// to 1.
 constexpr float kEasy = 69.0f;
 
 struct Sigmoid {
@@ -203,8 +204,8 @@ void mve_exp_sum(size_t bytes, const float* x, const float* max, float* y, float
   *sum = even;
 }
 
-// The factor is at least 2^-32, as weights are at most 1, so products of elements from 2^-90 on are
-// no denormals. A row with lesser elements, or with zeros, is computed one by one.
+// The factor is at least 2^-32, as weights are at most 1, so products of elements of at least 2^-90
+// are not denormals. A row with smaller elements or zeros is computed one element at a time.
 bool mve_divide_row(size_t count, float factor, float* y) {
   constexpr int32_t kLeast = 0x12800000;  // the bits of 2^-90
   int32_t least = 0x7F7FFFFF;

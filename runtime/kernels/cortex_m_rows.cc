@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and products of rows of floats, also complex ones, for Cortex-M with an FPU, with or without
-// MVE, whose vectors would flush denormals to zero. An instruction loads or stores eight floats,
-// where compilers take one for each. The bits are those of XNNPACK's scalar kernels.
+// Sums and products of float rows, also complex ones, for Cortex-M with an FPU, with or without
+// MVE, whose vectors would flush denormals to zero. One instruction loads or stores eight floats,
+// where compilers use one per float. The results have the same bits as XNNPACK's scalar kernels.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_HAVE_FPU_ROWS)
@@ -13,7 +13,7 @@
 namespace arenite {
 namespace {
 
-// One instruction for eight elements and those of a second row, or a constant.
+// Applies an instruction to eight elements and to those of a second row, or to a constant.
 #define ARENITE_EIGHT(op)                                                          \
   op " s0, s0, s8\n" op " s1, s1, s9\n" op " s2, s2, s10\n" op " s3, s3, s11\n" op \
      " s4, s4, s12\n" op " s5, s5, s13\n" op " s6, s6, s14\n" op " s7, s7, s15\n"

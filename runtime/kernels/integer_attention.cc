@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers in plain C++, for the scalar set; those of Cortex-M give the same bits.
+// Integer attention in plain C++, for the scalar set; the Cortex-M kernels give the same bits.
 #include "kernels/integer_attention.h"
 
 #include <algorithm>
@@ -34,9 +34,9 @@ void multiply(const int16_t* a, const int8_t* b, size_t apart, size_t count, uin
   sums[0] = sum0, sums[1] = sum1, sums[2] = sum2, sums[3] = sum3;
 }
 
-// Multiplies the weights by their scales, if any; returns the steps of their rounding. Bits of
-// floats >= 0 are ordered like the floats, with infinity and then NaN above all.
-RowSteps steps_of_weights(float* weights, const float* scales, size_t count) {
+// Multiplies the weights by their scales, if any; returns the steps of their rounding. The bits of
+// non-negative floats are ordered like the floats, with infinity and then NaN above all.
+RowSteps scale_and_find_steps(float* weights, const float* scales, size_t count) {
   for (size_t i = 0; scales != nullptr && i < count; ++i) weights[i] *= scales[i];
   uint32_t largest = 0;
   for (size_t i = 0; i < count; ++i) largest = std::max(largest, bit_cast<uint32_t>(weights[i]));
@@ -107,7 +107,7 @@ void integer_values(size_t rows, size_t columns, size_t positions, float* weight
   kernel_reads(values, (positions + kIntegerGroup - 1) / kIntegerGroup * kIntegerGroup * columns);
   kernel_writes_rows(output, rows, columns * sizeof(float), output_stride_bytes);
   for (size_t r = 0; r < rows; ++r) {
-    const RowSteps steps = steps_of_weights(weights, scales, positions);
+    const RowSteps steps = scale_and_find_steps(weights, scales, positions);
     int16_t numbers[kIntegerBlock] = {};
     for (size_t i = 0; i < positions; ++i) numbers[i] = rounded(weights[i], steps.per_unit);
     const auto* from = reinterpret_cast<const int8_t*>(values);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common parts of kernels for attention in integers (kernel_set.h): rounding and the exponential.
+// Common parts of integer attention kernels (kernel_set.h): rounding and the exponential.
 #pragma once
 
 #include <cmath>
@@ -14,11 +14,11 @@
 
 namespace arenite {
 
-// Dimensions of a query that are rounded, on the stack, at once.
+// The number of query dimensions that are rounded, on the stack, at once.
 inline constexpr size_t kIntegerDims = 32;
 
-// Returns the largest integer that elements of a query of so many dimensions are rounded to: sums
-// of products with keys stay within 32 bits.
+// Returns the largest integer that elements of a query with `dims` dimensions are rounded to, so
+// that sums of products with keys stay within 32 bits.
 constexpr float largest_query_step(size_t dims) {
   const size_t most = 0x7FFFFFFF / 128 / dims;
   return static_cast<float>(most < 0x7FFF ? most : 0x7FFF);
@@ -86,7 +86,7 @@ struct ExpConstants {
   return (p * f + 1.0f) * power;
 }
 
-// For every CPU: integer_attention.cc.
+// Kernels for every CPU, in integer_attention.cc.
 std::remove_pointer_t<IntegerExpSumKernel> integer_exp_sum;
 std::remove_pointer_t<QuantizeKernel> integer_quantize;
 std::remove_pointer_t<IntegerScoresKernel> integer_scores;

@@ -46,7 +46,7 @@ constexpr BuiltSet kBuiltSets[] = {
 #if defined(ARENITE_HAVE_MVE)
     {&kMveSet, [](const CpuFeatures&) { return true; }},
 #endif
-// A register longer than the panels would not fit them, and a shorter one would miss half of them.
+// A register longer than a panel would not fit, and a shorter one would cover only a half.
 #if defined(ARENITE_HAVE_RVV128)
     {&kRvv128Set, [](const CpuFeatures& cpu) { return cpu.rvv_bits == 128; }},
 #endif
@@ -58,7 +58,7 @@ constexpr BuiltSet kBuiltSets[] = {
 #endif
 };
 
-// A copy, since GCC's hidden visibility does not reach variables that are templates.
+// A copy, since GCC's hidden visibility does not cover variable templates.
 constexpr auto kKernelSetNames = kTargetColumn<&TargetRow::kernel_set>;
 
 }  // namespace

@@ -30,13 +30,13 @@ using IndirectGemmKernel = void (*)(size_t rows, size_t columns, size_t pieces, 
                                     const float** list, const void* w, float* c,
                                     size_t c_stride_bytes);
 
-// How a row is quantized to int8: element = (number - zero_point) * scale.
+// The quantization of a row to int8: element = (number - zero_point) * scale.
 struct QuantizedRow {
   int32_t zero_point;
   float scale;
 };
 
-// The most rows that any kernel computes at once, whatever the packing's mr is.
+// The maximum number of rows that any kernel computes at once, whatever the packing's mr is.
 inline constexpr uint32_t kRowsMax = 8;
 
 // GemmKernel for rows in int8, as `quantize` makes them, each of at least padded_inputs bytes;
@@ -53,11 +53,12 @@ using QuantizedGemmKernel = void (*)(size_t rows, size_t columns, size_t k, cons
 using QuantizeKernel = void (*)(size_t bytes, const float* x, float inverse_scale,
                                 int32_t zero_point, int8_t* y);
 
-// extremes = {least, largest} of x [bytes / 4]; any two floats if an element is NaN.
-// REQUIRES: bytes > 0.
+// extremes = {smallest, largest} of x [bytes / 4]; any two floats if an element is NaN. REQUIRES:
+// bytes > 0.
 using RowExtremesKernel = void (*)(size_t bytes, const float* x, float* extremes);
 
-// RowExtremesKernel that adds to *sum 0 or the sum of x, in any order: finite only if all of x is.
+// A RowExtremesKernel that also adds 0 or the sum of x, in any order, to *sum, which is finite only
+// if all of x is.
 using RowRangeKernel = void (*)(size_t bytes, const float* x, float* extremes, float* sum);
 
 // y = exp(x - *max), *sum = sum of y. y is exactly 0 where x is -infinity, and NaN where x or *max
@@ -88,8 +89,8 @@ using RotateKernel = void (*)(size_t bytes, const float* x, const float* angles,
 using TransposeKernel = void (*)(size_t rows, size_t columns, const float* x, size_t x_stride_bytes,
                                  float* y, size_t y_stride_bytes);
 
-// How a row of floats is rounded to integers: number = round(x * per_unit), and number * step is
-// about x. The step is NaN if the row is not finite.
+// The rounding of a float row to integers: number = round(x * per_unit), and number * step
+// approximates x. The step is NaN if the row is not finite.
 struct RowSteps {
   float per_unit;
   float step;
@@ -115,17 +116,17 @@ using IntegerValuesKernel = void (*)(size_t rows, size_t columns, size_t positio
                                      const std::byte* values, float* output,
                                      size_t output_stride_bytes, bool adds);
 
-// Quantizes a row of keys or values to int8 (cache_layout.h), with `apart` bytes from one element
-// to the next. Returns the scale.
+// Quantizes a row of keys or values to int8 (cache_layout.h), with elements `apart` bytes apart.
+// Returns the scale.
 using RoundRowKernel = float (*)(size_t count, const float* x, size_t apart, int8_t* y);
 
-// Returns the steps by which a row of a query is rounded for products in integers.
+// Returns the steps to which a row of a query is rounded for integer products.
 using QueryStepsKernel = RowSteps (*)(size_t count, const float* x);
 
 // y = y * factor + 0; false if a result is not finite. REQUIRES: factor >= 2^-32, or NaN.
 using DivideRowKernel = bool (*)(size_t count, float factor, float* y);
 
-// The type of a kernel that only MVE sets have. In other builds it is the constant null.
+// The type of a kernel that only MVE sets have. In other builds it is a null constant.
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
 template <typename Kernel>
 using MveKernel = Kernel;
@@ -168,7 +169,7 @@ struct QuantizedKernels {
   QuantizedGemmKernel gemm[kRowsMax + 1];
 };
 
-// Attention in integers, for keys and values in int8.
+// Integer attention, for int8 keys and values.
 struct IntegerAttention {
   QuantizeKernel quantize;  // for keys and values
   IntegerExpSumKernel exp_sum;
@@ -205,7 +206,7 @@ struct KernelSet {
   RowRangeKernel row_range = nullptr;          // null: `sum` and `row_extremes` are as fast
   [[no_unique_address]] MveKernel<DivideRowKernel> divide = nullptr;
 
-  // Returns the kernels for keys and values of a cache that `integers` does not serve.
+  // Returns the float kernels for the keys and values of a cache that `integers` does not cover.
   const FloatKernels& of_cache(bool is_int8) const { return is_int8 ? *w8 : f32; }
   CacheLayout layout_of_cache(bool is_int8, const CacheShape& shape, uint32_t positions) const {
     return {packing_of_cache(f32.packing, is_int8), shape, positions, integers != nullptr};
@@ -218,12 +219,12 @@ struct KernelSet {
 
 // Returns the kernels for a target; null if this build lacks them or this CPU cannot run them.
 const KernelSet* kernel_set(Target target);
-// Returns the set that CPUs without AVX-VNNI take for x86-64-v3, or null.
+// Returns the set that CPUs without AVX-VNNI use for x86-64-v3, or null.
 const KernelSet* plain_avx2_set();
 
-// Returns `set` with null in place of each kernel that no op of the needs calls, so that the linker
-// leaves out the microkernel. The compiler of a build evaluates it, and so does the program that
-// writes the sources of a build.
+// Returns `set` with null in place of each kernel that no op of `needs` calls, so that the linker
+// drops the microkernel. Evaluated by the compiler of a build, and by the program that writes the
+// sources of a build.
 constexpr KernelSet linked_kernels(KernelSet set, const NeedSet& needs = kLinked) {
   using enum Need;
   const auto any = [&needs](const NeedSet& of_these) { return needs.has_any(of_these); };

@@ -25,7 +25,7 @@ namespace arenite {
 extern const KernelSet kScalarSet, kSse41Set, kAvx2Set, kAvxVnniSet, kAvx512Set, kAvx512VnniSet,
     kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set, kDspSet, kMveSet, kRvv128Set, kRvv256Set;
 
-// Parameters of kernels that could clamp, with no limits, and of those that could not.
+// Parameters for kernels that could clamp, without limits, and for those that cannot.
 inline constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};
 inline constexpr xnn_f32_default_params kNoParams = {};
 inline constexpr xnn_f32_qb4w_minmax_params kNoClampOfBlocks = {{-INFINITY, INFINITY, kQ4Block}};
@@ -52,7 +52,7 @@ inline size_t panel_bytes_of(Packing packing, size_t columns, size_t k) {
          panel_bytes(packing, static_cast<uint32_t>(k)).value();
 }
 
-// Returns the parameters of a kernel, by its arguments: only kernels that clamp have any.
+// Returns the parameters of a kernel, by its arguments: only kernels that clamp have parameters.
 template <typename... Arguments>
 constexpr auto params_of(void (*)(Arguments...)) {
   if constexpr ((std::is_same_v<Arguments, const xnn_f32_default_params*> || ...)) {
@@ -110,7 +110,7 @@ void quantize(size_t bytes, const float* x, float inverse_scale, int32_t zero_po
   kKernel(bytes, x, y, &params);
 }
 
-// quantize() to unsigned bytes, 128 larger, which VNNI kernels read (vnni_kernels.h).
+// quantize() to unsigned bytes (128 added), which VNNI kernels read (vnni_kernels.h).
 template <auto kKernel>
 void quantize_unsigned(size_t bytes, const float* x, float inverse_scale, int32_t zero_point,
                        int8_t* y) {
@@ -179,7 +179,7 @@ void transpose(size_t rows, size_t columns, const float* x, size_t x_stride_byte
           y_stride_bytes, columns, rows);
 }
 
-// The rows that each kernel of a list takes at most, in ascending order. Of the three kernels for
+// The maximum rows of each kernel in a list, in ascending order. Of the three kernels for
 //   UpTo<1, 4, 6>
 // the first takes 1 row, the second 2 to 4, and the third 5 and 6.
 template <uint8_t... kMost>
@@ -187,7 +187,7 @@ struct UpTo {
   static constexpr uint8_t kRows[sizeof...(kMost)] = {kMost...};
   static constexpr uint8_t kLargest = kRows[sizeof...(kMost) - 1];
 
-  // True if the tiles of the kernels hold the rows that they are for.
+  // Whether the tiles of the kernels are large enough for their rows.
   static consteval bool fits(const uint8_t (&tiles)[sizeof...(kMost)]) {
     for (size_t i = 0; i < sizeof...(kMost); ++i) {
       if (tiles[i] < kRows[i] || tiles[i] > kRowsMax) return false;
@@ -195,7 +195,7 @@ struct UpTo {
     return true;
   }
 
-  // of_rows[rows] = the item of `list` for so many rows.
+  // Sets of_rows[rows] to the item of `list` for that many rows.
   template <typename Item>
   static consteval void fill(Item (&of_rows)[kRowsMax + 1], const Item (&list)[sizeof...(kMost)]) {
     for (size_t i = 0, rows = 1; i < sizeof...(kMost); ++i) {
@@ -204,8 +204,8 @@ struct UpTo {
   }
 };
 
-// The kernels of a target for weights of a type. They are made by functions, since the packing is a
-// template argument of the kernels.
+// The kernels of a target for a weight type. Functions make them, since the packing is a template
+// argument of the kernels.
 template <Target kTarget, TensorType kType, typename Rows, auto... kKernels>
 consteval FloatKernels make_float_kernels() {
   constexpr Packing kPacking = packing_of(kTarget, kType);
@@ -246,7 +246,7 @@ template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, typename R
 inline constexpr QuantizedKernels quantized_kernels =
     make_quantized_kernels<kTarget, kType, kQuantize, Rows, kKernels...>();
 
-// Returns `set` for another target, with other products of rows in int8.
+// Returns `set` for another target, with other products of int8 rows.
 consteval KernelSet with_products(KernelSet set, Target target, const char* name,
                                   const QuantizedKernels* q8, const QuantizedKernels* q4) {
   set.target = target;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by RISC-V's vectors, for panels of as many outputs as a register has bytes. XNNPACK has
-// such kernels for float32 and q8 alone. With vectors of 128 bits their loops take 0.44
-// instructions a multiply-add for a row of float32 and 0.22 for seven rows, 0.63 for a row of q8
-// and 0.44 for each of four (Clang 19): they take an input at a time, and in q8 change the vector's
-// type for each product.
+// Products by RISC-V vectors, for panels with as many outputs as a register has bytes. XNNPACK has
+// such kernels only for float32 and q8. With 128-bit vectors their loops take 0.44 instructions per
+// multiply-add for one float32 row and 0.22 for seven rows, 0.63 for one q8 row and 0.44 for each
+// of four (Clang 19): they read one input at a time and, in q8, change the vector type for each
+// product.
 //
 // A group of four registers holds the sums of a row, so four rows leave half of the registers to
-// weights. Those in int8 are loaded four inputs at a time, as whole registers, which needs no
-// vector type. Sums of integers are exact; sums of floats are fused, in the order of inputs.
+// weights. Int8 weights are loaded four inputs at a time, as whole registers, which needs no vector
+// type. Integer sums are exact; float sums are fused, in the order of inputs.
 #include "kernels/rvv_products.h"
 
 #include <riscv_vector.h>
@@ -21,7 +21,7 @@
 namespace arenite {
 namespace {
 
-// Walks over the parts of a panel. `lanes` are all its outputs: those beyond the matrix are
+// Walks through the parts of a panel. `lanes` are all its outputs: those beyond the matrix are
 // computed, too, but not stored.
 class Weights {
  public:
@@ -66,8 +66,8 @@ vfloat32m4_t as_floats(vint8m1_t bytes, size_t lanes) {
   return __riscv_vfcvt_f_x_v_f32m4(__riscv_vsext_vf4_i32m4(bytes, lanes), lanes);
 }
 
-// Multiplies rows in pieces; `list` has kRows addresses for each piece. Vectors have no arrays, so
-// every row has names of its own; those beyond kRows are not used, and cost nothing.
+// Multiplies rows in pieces; `list` has kRows addresses for each piece. Vector types cannot be
+// array elements, so every row has named variables; those beyond kRows are unused and cost nothing.
 template <size_t kRows, bool kBytes>
 void float_rows(size_t columns, size_t pieces, size_t piece_bytes, const float* const* list,
                 const void* w, float* c, size_t c_stride_bytes) {
@@ -140,7 +140,7 @@ void float_gemm(size_t rows, size_t columns, size_t k_bytes, const float* a, siz
   float_product<kBytes>(rows, columns, 1, k_bytes, list, w, c, c_stride_bytes);
 }
 
-// sum * scale of the row * scale of the output + bias, in this order: the bits of plain C.
+// sum * scale of the row * scale of the output + bias, in this order, for the same bits as plain C.
 vfloat32m4_t as_output(vfloat32m4_t sum, const QuantizedRow& row, vfloat32m4_t bias, size_t lanes,
                        vfloat32m4_t scale) {
   sum = __riscv_vfmul_vf_f32m4(sum, row.scale, lanes);
@@ -200,7 +200,7 @@ void q8_rows(size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes, c
   }
 }
 
-// A byte has the weights of two inputs. Weights are 16 times what they are, which the scales undo.
+// A byte holds the weights of two inputs. Weights are stored times 16, which the scales compensate.
 template <size_t kRows>
 void q4_rows(size_t columns, size_t k, const int8_t* a, size_t a_stride_bytes, const void* w,
              float* c, size_t c_stride_bytes, const QuantizedRow* rows) {

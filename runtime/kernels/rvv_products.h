@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own products by RISC-V's vectors, for any length of a vector. A panel has as many outputs as
-// a register has bytes, so a file is for one length.
+// Our own products by RISC-V vectors, for any vector length. A panel has as many outputs as a
+// register has bytes, so a file supports one length.
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sets for vectors of 64-bit RISC-V. Panels have the length of a vector register, so a file is
-// for one length; the kernels serve every length.
+// The sets for vectors of 64-bit RISC-V. A panel is as long as a vector register, so a file
+// supports one length; the kernels support every length.
 #include "kernels/microkernels.h"
 #include "kernels/rvv_products.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar set, in plain C, for every CPU; and the sets of Cortex-M, with products of our own.
-// Those of float32 rows are XNNPACK's without clamping, which would turn NaN into -infinity.
+// The scalar set, in plain C, for every CPU, and the sets of Cortex-M, with our own products.
+// Products of float32 rows are XNNPACK's without clamping, which would turn NaN into -infinity.
 #include "kernels/cortex_m.h"
 #include "kernels/integer_attention.h"
 #include "kernels/microkernels.h"
@@ -10,7 +10,7 @@ namespace arenite {
 #if defined(ARENITE_HAVE_SCALAR) || defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE)
 namespace {
 
-// The kernels by which the sets differ, with XNNPACK's or null as defaults.
+// The kernels that differ between the sets; the defaults are XNNPACK's, or null.
 struct Products {
   const QuantizedKernels* q8;
   const QuantizedKernels* q4;
@@ -26,7 +26,7 @@ struct Products {
   MveKernel<DivideRowKernel> divide = nullptr;
 };
 
-// A function: compilers without optimization would keep an unread table, with all its kernels.
+// A function, since compilers without optimization would keep an unread table with all its kernels.
 consteval KernelSet scalar_kernels(Target target, const char* name, const Products& products) {
   KernelSet set = {
       .target = target,
@@ -76,8 +76,8 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
 }  // namespace
 
 #if defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE) || defined(ARENITE_SOFT_FLOATS)
-// Tables of our own kernels, each for up to four rows. `inline`, since compilers without
-// optimization keep a table with a linkage of its own even if nobody reads it.
+// Tables of our own kernels, each for up to four rows. They are `inline`, since compilers without
+// optimization would keep an unread table with external linkage.
 template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, QuantizedGemmKernel kGemm>
 inline constexpr QuantizedKernels own_products = {
     packing_of(kTarget, kType), kQuantize, {nullptr, kGemm, kGemm, kGemm, kGemm}};
@@ -94,7 +94,7 @@ inline constexpr auto& kOfQ8 =
     own_products<Target::kPortable, TensorType::kQ8, kQuantize, soft_q8_gemm>;
 #else
 // Multiplies rows 1 and 2, then 3 and 4: XNNPACK's kernel for four rows has more sums than a
-// Cortex-M has registers, and takes half as many instructions again. `inline` as above.
+// Cortex-M has registers, and takes 1.5 times as many instructions. `inline` as above.
 inline void q8_in_pairs(size_t rows, size_t columns, size_t k, const int8_t* a,
                         size_t a_stride_bytes, const void* w, float* c, size_t c_stride_bytes,
                         size_t panel_stride_bytes, const xnn_f32_minmax_params* params,

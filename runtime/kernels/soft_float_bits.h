@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Float arithmetic on bit patterns, in integers of 32 bits, for soft_floats.cc and soft_kernels.cc.
-// Results are rounded to nearest even, denormals included, and each NaN is the same one. For
-// example
+// Float arithmetic on bit patterns, with 32-bit integers, for soft_floats.cc and soft_kernels.cc.
+// Results are rounded to nearest even, including denormals, and all NaN results have the same bits.
+// For example,
 //   sum(0x3F800000, 0x40000000) = 0x40400000, which is 1 + 2 = 3
 #pragma once
 
@@ -203,8 +203,8 @@ inline uint32_t quotient(uint32_t a, uint32_t b) {
   return order < 0 ? kSign - static_cast<uint32_t>(order) : static_cast<uint32_t>(order);
 }
 
-// The functions below are several operations each, and round each of these as it would be by
-// itself. Intermediate values are positive, neither denormal nor infinite, and lie as Parts.
+// Each function below performs several operations and rounds each of them as if done separately.
+// Intermediate values are positive, neither denormal nor infinite, and stored as Parts.
 struct Parts {
   uint32_t m;  // 24 bits: the value is m * 2^(e - 150)
   int32_t e;   // the exponent field; may be out of range

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums, products, quotients and comparisons of floats by integers. Each is rounded to nearest even,
-// as IEEE 754 has it, denormals included.
+// Float sums, products, quotients and comparisons in integer arithmetic. Each is rounded to nearest
+// even, as IEEE 754 requires, including denormals.
 #include "kernels/soft_floats.h"
 
 #if defined(ARENITE_SOFT_FLOATS)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats on a Cortex-M without an FPU. Sources in C or C++ that include this call the functions of
-// soft_floats.cc in place of the compiler library's: the same bits in fewer instructions. The names
-// are our own, since a vendor may have replaced the library's functions by ones with other bits.
+// Float arithmetic on a Cortex-M without an FPU. C or C++ sources that include this header call the
+// functions of soft_floats.cc instead of the compiler library's, with the same bits in fewer
+// instructions. The names are our own, since a vendor may have replaced the library's functions by
+// functions with other bits.
 #pragma once
 
 #if defined(__arm__) && defined(__thumb__) && defined(__ARM_ARCH_PROFILE) && !defined(__ARM_FP)

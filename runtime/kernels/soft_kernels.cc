@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels for a Cortex-M without an FPU, where an operation on floats takes as long as ten products
-// of integers. They give the bits of the kernels of the scalar set.
+// Kernels for a Cortex-M without an FPU, where a float operation takes as long as ten integer
+// products. They give the same bits as the kernels of the scalar set.
 #include "kernels/cortex_m.h"
 
 #if defined(ARENITE_SOFT_FLOATS)
@@ -22,7 +22,8 @@ uint32_t bits(float x) { return bit_cast<uint32_t>(x); }
 // sums[c] += the sum over i < k of a[i] * w[i][c], for the four columns of a panel.
 void add_products(const int8_t* a, const int8_t* w, size_t k, int32_t* sums) {
 #if defined(ARENITE_THUMB_1)
-  // Extracting a weight takes an instruction or two. Sums lie in high registers, which only add.
+  // Extracting a weight takes one or two instructions. Sums are in high registers, which can only
+  // be added to.
   const int8_t* const end = a + k;
   auto left = -static_cast<int32_t>(k);
   uint32_t number, word, product;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells ThreadSanitizer what a microkernel reads and writes; empty in other builds. Kernels are not
-// instrumented, since they read a little past their rows, where another thread may write. Without
-// these calls threads could share scratch by mistake unnoticed.
+// instrumented, since they read a little beyond their rows, where another thread may write. Without
+// these calls, threads that share scratch by mistake would go unnoticed.
 #pragma once
 
 #include <cstddef>

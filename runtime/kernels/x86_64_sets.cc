@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sets for SSE4.1, AVX2, AVX-512 and VNNI. The choice follows XNNPACK's own src/configs, except
-// that more numbers of rows have a kernel of their own, so that fewer rows are computed in vain.
+// that more row counts have their own kernel, so that fewer rows are computed needlessly.
 #include "kernels/microkernels.h"
 
 namespace arenite {
@@ -90,7 +90,8 @@ constexpr KernelSet kAvx2Set = linked_kernels({
     .tanh = unary<xnn_f32_vtanh_ukernel__fma3_rational_9_8_div_u16>,
 });
 
-// Reads the files of x86-64-v3 with other products of q8. The CPU decides which of both sets runs.
+// Reads the files of x86-64-v3 with other q8 products. The CPU determines which of the two sets
+// runs.
 constexpr KernelSet kAvxVnniSet = with_products(
     kAvx2Set, Target::kX86_64_v3, "avxvnni",
     &quantized_kernels<Target::kX86_64_v3, TensorType::kQ8,
@@ -102,7 +103,7 @@ constexpr KernelSet kAvxVnniSet = with_products(
 
 #if defined(ARENITE_HAVE_AVX512) || defined(ARENITE_HAVE_AVX512VNNI)
 namespace {
-// Lacks q4, whose kernels are of AVX2 or of VNNI.
+// Lacks q4, whose kernels are those of AVX2 or of VNNI.
 constexpr KernelSet kAvx512 = linked_kernels({
     .target = Target::kX86_64_v4,
     .name = "avx512",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations. Those without a kernel in XNNPACK are loops or made of its kernels, 256 elements at
-// a time, so that intermediate results stay in the first-level cache.
+// Activations. Those without a kernel in XNNPACK are loops or compositions of its kernels, 256
+// elements at a time, so that intermediate results stay in the first-level cache.
 #include "ops/row_ops.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 
 constexpr uint32_t kChunk = 256;
 
-// gate = sigmoid(gate). The AVX-512 kernel gives NaN for inputs beyond 10^14, so they are clamped
-// to +-512 first, where the sigmoid of a float is 0 or 1 already. The loop has a constant length,
-// for the vectorizer. Not inlined: compilers would warn about elements that are not set, although
-// saturating kernels never reach the loop.
+// gate = sigmoid(gate). The AVX-512 kernel gives NaN for inputs beyond 10^14, so inputs are first
+// clamped to +-512, where the sigmoid of a float is already 0 or 1. The loop has a constant length,
+// for the vectorizer. Not inlined, since compilers would warn about uninitialized elements,
+// although saturating kernels never reach the loop.
 [[gnu::noinline]] void sigmoid(const KernelSet& kernels, size_t bytes, float (&gate)[kChunk]) {
   constexpr float kMost = 512.0f;
   if (kernels.sigmoid_saturates) return kernels.sigmoid(bytes, gate, gate);
@@ -49,8 +49,8 @@ void elu(const KernelSet& kernels, float factor, uint32_t count, const float* x,
   }
 }
 
-// Computes the activations that are made of a sigmoid. One function for all shares the code around
-// its loops; the branches of activations that are not linked are left out.
+// Computes the activations that use a sigmoid. A single function shares the code around their
+// loops; the branches of activations that are not linked are dropped.
 void by_sigmoid(const KernelSet& kernels, Activation function, float parameter, uint32_t count,
                 const float* x, float* y) {
   const size_t bytes = count * sizeof(float);
@@ -207,7 +207,7 @@ void activation(const KernelSet& kernels, Activation function, float parameter,
                 const ConstMatrix& input, const OtherRows& factor, const Matrix& output,
                 const ParallelFor& parallel) {
   const uint32_t chunks = output.columns / kChunk + (output.columns % kChunk != 0 ? 1 : 0);
-  // The chunks of all rows form one task list, so that threads share a single row, too.
+  // The chunks of all rows form one task list, so that threads can share even a single row.
   auto work = [&](uint32_t index) {
     const uint32_t row = index / chunks;
     const uint32_t column = index % chunks * kChunk;

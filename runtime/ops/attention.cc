@@ -160,7 +160,7 @@ float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block,
 
 // x = x * factor. The highest bit of the result is set if x is not finite.
 [[gnu::always_inline]] inline uint32_t divide_number(float& x, float factor) {
-  // A sum that underflowed may be -0, or +0 if a hidden key added its 0: both become +0.
+  // An underflowed sum may be -0, or +0 if a hidden key added its 0: both become +0.
   x = x * factor + 0.0f;
   return carry_of_not_finite(x);
 }
@@ -221,7 +221,7 @@ inline void hide_pairs(const Block& block, uint32_t position, KeyRange range, fl
   hide_pairs(block.pairs.of_query(position) + range.begin, range.end - range.begin, scores);
 }
 
-// Caps a row's scores. Returns false if one is infinite, which nothing would show afterwards.
+// Caps a row's scores. Returns false if one is infinite, which could not be detected afterwards.
 bool cap_row(const KernelSet& kernels, const Attention& op, const Block& block, uint32_t position,
              KeyRange range, float* scores) {
   const size_t bytes = (range.end - range.begin) * sizeof(float);
@@ -250,7 +250,7 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   }
   if constexpr (linked(Need::kQueryTerms)) add_query_terms(kernels, block, row, range, visible);
   float extremes[2] = {};
-  // A strip or a table may add -infinity of its own, so the least score is found before.
+  // A strip or a table may add -infinity, so the smallest score is found before.
   const bool mask_adds = hides_by_adding(op.mask) || has_table(op);
   if (mask_adds) kernels.row_extremes(bytes, visible, extremes);
   float least = extremes[0];
@@ -275,15 +275,15 @@ void softmax_row(const KernelSet& kernels, const Attention& op, const Block& blo
   }
 }
 
-// True if weights are the exponentials of scores and nothing else: a band mask without cap, biases,
-// sinks or pairs, and no scales of values to multiply by.
+// Whether weights are just the exponentials of scores: a band mask without cap, biases, sinks or
+// pairs, and no scales of values to multiply by.
 [[maybe_unused]] inline bool is_plain(const Attention& op, const Block& block) {
   return op.mask.kind == MaskKind::kBand && op.slopes == nullptr && !has_table(op) &&
          !has_cap(op) && !has_sinks(op) && block.pairs.bits == nullptr &&
          block.terms.rows.data == nullptr && block.cache.is_int8() == block.cache.for_integers();
 }
 
-// softmax_row() of a plain block. Fast kernels make the code around them count.
+// softmax_row() for a plain block. Kernels are so fast that the code around them matters.
 [[maybe_unused]] void softmax_plain_row(const KernelSet& kernels, const Attention& op,
                                         const Block& block, uint32_t row, float* scores,
                                         float& factor) {
@@ -419,9 +419,9 @@ void end_heads(const Attention& op, const CacheLayout& layout, const ParallelFor
   for_each_task(parallel, static_cast<uint32_t>(op.keys.size()) * (end - begin), 0, work);
 }
 
-// The blocks of queries of one KV head, of all sequences. A sequence with one query has the heads
-// of the group as rows of its blocks, so that their keys and values are read once. Any other has
-// blocks of tokens for each head. A row's bits are the same either way.
+// The blocks of queries of one KV head, of all sequences. If a sequence has one query, the heads of
+// the group are the rows of its blocks, so that their keys and values are read once. Otherwise it
+// has blocks of tokens for each head. A row's bits are the same either way.
 class HeadBlocks {
  public:
   HeadBlocks(const KernelSet& kernels, const Attention& op, const CacheLayout& layout,
@@ -491,8 +491,8 @@ class HeadBlocks {
 
 void attention(const KernelSet& kernels, const Attention& op, const ParallelFor& parallel) {
   // A single thread appends the rows of a head right before it reads them, and its keys and values
-  // stay in the second-level cache while its blocks are computed. Several threads take all heads at
-  // once: they would wait for each other after every head.
+  // stay in the second-level cache while its blocks are computed. Several threads process all heads
+  // at once, since they would have to wait for each other after every head.
   const bool is_int8 = linked(Need::kInt8Cache) && op.kv_type == TensorType::kInt8;
   const CacheLayout layout = kernels.layout_of_cache(is_int8, op.shape, op.cache_positions);
   const HeadBlocks blocks(kernels, op, layout, parallel);

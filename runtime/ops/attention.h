@@ -54,7 +54,7 @@ struct QueryTerms {
   uint32_t centre = 0;
 };
 
-// Empty stand-ins for builds whose models need no bias tables, caps, sinks or biases of queries.
+// Empty stand-ins for builds whose models need no bias tables, caps, sinks or query biases.
 struct NoScoreTable {
   static constexpr const float* values = nullptr;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One query by itself, key by key, for rows that meet NaN or infinity. It adds the same products in
-// the same order as a block and leaves out only those of hidden keys, which are 0. So it gives the
-// bits of a block whose hidden keys are finite.
+// Attention of a single query, key by key, for rows with NaN or infinity. It adds the same products
+// in the same order as a block and skips only those of hidden keys, which are 0. So it gives the
+// same bits as a block whose hidden keys are finite.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace arenite {
 namespace {
 
 // query * key for a product that overflows, whole or in part. Factors are multiplied by 2^-80, so
-// that products of any floats can be added up. What underflows is nothing beside what overflowed.
+// that products of any floats can be added up. What underflows is negligible.
 float rescaled_score(const Attention& op, const Block& row, uint32_t key) {
   float sum = 0.0f;
   for (uint32_t i = 0; i < op.shape.head_dim; ++i) {

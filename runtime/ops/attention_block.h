@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of attention that a block of queries (attention.cc) and a query by itself
-// (attention_alone.cc) share: the block, its scratch, the steps of a softmax, and how a mask is
-// read.
+// Parts of attention shared by a block of queries (attention.cc) and a single query
+// (attention_alone.cc): the block, its scratch, the steps of a softmax, and access to masks.
 #pragma once
 
 #include <cfloat>
@@ -71,7 +70,8 @@ struct Block {
   uint32_t end = 0;
   uint32_t origin = 0;  // begin, rounded down to a page, or to a kIntegerBlock for integer kernels
   // End of the keys that are multiplied; those from `end` on have weight 0. An int8 kernel reads
-  // ones after its last key, which are only after the last position held and at the end of a page.
+  // ones after its last key, which exist only after the last stored position and at the end of a
+  // page.
   uint32_t product_end = 0;
   [[no_unique_address]] LinkedPairBits pairs = {};    // of the sequence
   [[no_unique_address]] LinkedQueryTerms terms = {};  // of its rows and head
@@ -111,8 +111,8 @@ void set_range(const MaskView& mask, Block& block);
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
                     const ScoreRows& scratch);
 
-// Adds the biases that a query brings to its scores of the keys of `range`. `index` is its row in
-// the block. Linked only where a model has such biases.
+// Adds the biases of a query to its scores for the keys of `range`. `index` is its row in the
+// block. Linked only if a model has such biases.
 void add_query_terms(const KernelSet& kernels, const Block& block, uint32_t index, KeyRange range,
                      float* scores);
 
@@ -125,7 +125,8 @@ float exp_sum(const KernelSet& kernels, const Attention& op, const Block& block,
               uint32_t count, float* extremes, float* scores);
 
 // Multiplies a row of outputs by `factor`, 1 / the sum of its weights; returns false if a result is
-// not finite. A kernel would read the short row right after it was written, which stalls.
+// not finite. Does not use a kernel, which would stall on reading the short row right after it was
+// written.
 bool divide_by_sum(const Attention& op, float factor, float* row);
 
 // Multiplies weights[i] by the scale of the int8 values of key range.begin + i.

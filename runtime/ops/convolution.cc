@@ -13,7 +13,7 @@ namespace arenite {
 namespace {
 
 // Writes the addresses of the rows that the window of an output row sees to every `step`-th entry
-// of `list`; `outside` for rows outside of the sequence.
+// of `list`; `outside` stands for rows outside the sequence.
 void list_rows(const Windows& windows, const WindowInput& input, uint32_t output_row,
                const float* outside, const float** list, size_t step) {
   const size_t index = sequence_of_row(input.outputs, output_row);
@@ -51,7 +51,7 @@ struct WindowBlock {
   RowPieces window(uint32_t row) const { return {list + row, rows, pieces, piece_columns}; }
 };
 
-// Joins the rows of a window, or of each of its lines, to one piece where they are contiguous in
+// Joins the rows of a window, or of each of its lines, into one piece if they are contiguous in
 // memory in all windows of the block. Longer pieces are faster and give the same sums.
 void join_pieces(uint32_t rows_of_line, WindowBlock& block) {
   bool lines_follow = true;
@@ -105,8 +105,9 @@ void multiply_gathered(const FloatKernels& kernels, const WindowBlock& block, fl
 
 constexpr uint32_t kRowsPerTask = 16;  // of depthwise convolutions and pools
 
-// output row = bias + the sum over i of seen[i] * kernel[i]; null rows are outside of the sequence.
-// Adds up in scratch: kernels read past their operands, which the output's end would not allow.
+// output row = bias + the sum over i of seen[i] * kernel[i]; null rows are outside the sequence.
+// Accumulates in scratch, since kernels read past their operands, which the end of the output does
+// not allow.
 void add_up(const KernelSet& kernels, const DepthwiseWeights& weights, uint32_t count,
             const float* const* seen, float* sums, float* products, const Matrix& output,
             uint32_t row) {
@@ -135,7 +136,7 @@ void find_largest(uint32_t count, const float* const* seen, uint32_t columns, fl
 }
 
 // Computes windows channel by channel: a depthwise convolution or, without weights, a max pool.
-// Work is counted for each element of a window as a product and a sum, and for finding its rows.
+// Each element of a window counts as the work of a product, a sum and finding its row.
 void make_by_channel(const KernelSet* kernels, const Windows& windows, const WindowInput& input,
                      const DepthwiseWeights* weights, const Matrix& output,
                      const ScratchArea& scratch, const ParallelFor& parallel) {
@@ -241,8 +242,8 @@ void convolution(const KernelSet& kernels, const Windows& windows, const WindowI
                 work);
 }
 
-// Multiplies and adds whole rows. XNNPACK's dwconv kernels would take three kernels a set, and
-// weights that are packed for a set and rounded up to a number of taps.
+// Multiplies and adds whole rows. XNNPACK's dwconv kernels would need three kernels per set, and
+// weights that are packed for a set and padded to a number of taps.
 void depthwise_convolution(const KernelSet& kernels, const Windows& windows,
                            const WindowInput& input, const DepthwiseWeights& weights,
                            const Matrix& output, const ScratchArea& scratch,

@@ -18,8 +18,8 @@
 namespace arenite {
 
 // The last `rows` input rows of earlier calls, dense rows of `columns` floats, for each sequence:
-// two halves, after the positions where these end. A call reads one half and overwrites the other,
-// so a cancelled call loses nothing, and the last call can be taken back. `data` is not owned:
+// two halves, followed by the positions at which they end. A call reads one half and overwrites the
+// other, so a cancelled call loses nothing, and the last call can be undone. `data` is not owned:
 // history_bytes() (core/windows.h) for each sequence, then kReadAheadBytes.
 struct RowHistory {
   std::byte* data = nullptr;  // null: every sequence begins with the call
@@ -29,7 +29,7 @@ struct RowHistory {
   static constexpr uint32_t kNone = 2;
   uint32_t* ends(size_t sequence) const;
   float* half(size_t sequence, uint32_t which) const;
-  // Returns the half that ends at `position`, or kNone.
+  // Returns which half of a sequence's history ends at `position`, or kNone.
   uint32_t half_at(size_t sequence, uint32_t position) const;
   // REQUIRES: a half ends at `end`, and position < end <= position + rows.
   const float* row(size_t sequence, uint32_t position, uint32_t end) const {

@@ -11,7 +11,7 @@ const float* plain_row(const WeightView& table, uint32_t row) {
   return table.f32() + size_t{row} * table.columns;
 }
 
-// Returns the row of the position table for a token. With a padding id it counts the caller's ids
+// Returns the row of the position table for a token. With a padding id, counts the caller's ids
 // from the first position of the sequence: a token in a gap counts like any other.
 uint32_t position_row(const Embedding& op, const TokenIds& tokens, const RowPlace& place) {
   if (op.padding_id == UINT32_MAX) return op.position_offset + place.position;

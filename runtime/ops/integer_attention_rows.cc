@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention on rows of integers, with keys and values in int8. Elements of a query, or weights of
-// keys, are multiplied with four bytes of the cache at a time; the softmax is of powers of two.
+// Attention on integer rows, with int8 keys and values. Elements of a query, or weights of keys,
+// are multiplied by four bytes of the cache at a time; the softmax uses powers of two.
 #include "ops/integer_rows.h"
 
 #if defined(ARENITE_INTEGER_ROWS)
@@ -121,7 +121,7 @@ constexpr Powers kPowers;
   return static_cast<uint32_t>(first + (static_cast<int32_t>(fraction & 0x3FF) * difference >> 10));
 }
 
-// Adds slope * distance to the scores, less the largest of these terms, which changes no weight.
+// Adds slope * distance to the scores, minus the largest of these terms, which changes no weight.
 // Returns false if the slope is 2^11 or more, or not finite.
 bool add_slope(float slope, uint32_t count, float* scores, int32_t& largest) {
   constexpr uint64_t kLog2e = 3098164009;                // in units of 2^-31
@@ -130,7 +130,7 @@ bool add_slope(float slope, uint32_t count, float* scores, int32_t& largest) {
   const auto left = static_cast<int32_t>(field_of(bits)) - 133;
   if (left > 4) return false;
   const auto product = static_cast<int64_t>(((bits & 0x7FFFFF) | 0x800000) * kLog2e);
-  // In units of 2^-48, of which the upper word is in the unit of scores.
+  // The product is in units of 2^-48; its upper word is in the unit of scores.
   const int64_t step = left < 0 ? product >> std::min<int32_t>(-left, 63) : product << left;
   const bool falls = bits >> 31 != 0;
   float* score = falls ? scores : scores + count - 1;
@@ -170,7 +170,7 @@ class Attending {
       keys.begin += count;
     }
   }
-  // Scratch has integers as rows have them: in floats of the same bits.
+  // Scratch holds integers in the same way as rows: as floats with the same bits.
   void add_keys(const float* query, int32_t room, const std::byte* head, KeyRange keys,
                 float* sums) const;
   bool make_scores(int32_t exponent, const std::byte* head, KeyRange keys, float* sums,
@@ -325,7 +325,7 @@ void Attending::attend(uint32_t row, uint32_t head, float* sums) const {
   const float* const query = op_.query.row(row) + size_t{head} * dims;
   const Scan of_query = scan(query, dims);
   if (of_query.exponent == kNotFinite) return fill_with_nan(to, columns);
-  // Weights begin at a multiple of four, as words of values do; those before keys.begin are 0.
+  // Weights begin at a multiple of four, like words of values; weights before keys.begin are 0.
   const uint32_t before = keys.begin % kAtOnce;
   std::fill_n(sums, before, 0.0f);
   float* const weights = sums + before;

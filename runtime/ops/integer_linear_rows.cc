@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers on rows of integers. Rows are quantized to 8 bits; their products with weights of 8
-// or 4 bits are summed in integers, and an epilogue multiplies the sums by the scales of both.
+// Linear layers on integer rows. Rows are quantized to 8 bits; their products with 8- or 4-bit
+// weights are summed in integers, and an epilogue multiplies the sums by the scales of both.
 #include "ops/integer_rows.h"
 
 #if defined(ARENITE_INTEGER_ROWS)
@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kNarrowColumns = 4;  // nr: columns of a panel
 constexpr uint8_t kRowsAtOnce = 16;   // mr: rows that are multiplied with a panel
 
-// How a row is quantized: element = (number - zero_point) * scale * 2^exponent; scale 0 if not
+// The quantization of a row: element = (number - zero_point) * scale * 2^exponent; scale 0 if not
 // finite.
 struct Step {
   uint32_t sum : 24;  // of the numbers
@@ -32,8 +32,8 @@ struct Step {
 };
 static_assert(sizeof(Step) == sizeof(QuantizedRow));
 
-// Quantizes a row [count] to unsigned bytes. The least element, or 0, lies in (0, 1], and the
-// largest one, or 0, 254 steps above, so that none has to be clamped.
+// Quantizes a row [count] to unsigned bytes. The smallest element (or 0) maps to (0, 1], the
+// largest (or 0) to 254 steps above, so that no element has to be clamped.
 Step quantized(const float* from, uint32_t count, uint8_t* to) {
   const Scan row = scan(from, count);
   if (row.exponent == kNotFinite) return {};
@@ -67,16 +67,16 @@ Step quantized(const float* from, uint32_t count, uint8_t* to) {
           static_cast<int16_t>(exponent)};
 }
 
-// The scale and bias of a column as integers. `right` is how far the exponent of the scale is below
-// that of the largest scale; `bias` has 31 bits in the unit of the largest bias.
+// The scale and bias of a column as integers. `right` is how much smaller the exponent of the scale
+// is than that of the largest scale; `bias` has 31 bits in the unit of the largest bias.
 struct Column {
   uint32_t scale;  // 16 bits
   uint32_t right;
   int32_t bias;
 };
 
-// A row while panels are multiplied with it: right shifts of its products and biases, and where the
-// results of the next panel go.
+// A row while it is multiplied by panels: right shifts of its products and biases, and the place of
+// the results of the next panel.
 struct PassedRow {
   const uint8_t* numbers;
   uint32_t sum, zero_point, scale;
@@ -91,9 +91,9 @@ struct PassedRow {
   const uint8_t* a = row.numbers;
   const auto* w = reinterpret_cast<const int8_t*>(minus_sums + kNarrowColumns);
 #if defined(ARENITE_THUMB_1)
-  // XOR makes the lower three weights of a word 128 larger. Then the upper 8, 16, 24 and 32 bits of
-  // the word take one instruction each. A sum of their products is too large by 256 times the sum
-  // of the next column, and by 128 times the sum of the row, which is subtracted at the end.
+  // XOR adds 128 to the lower three weights of a word. Then the upper 8, 16, 24 and 32 bits of the
+  // word take one instruction each. A sum of their products is too large by 256 times the sum of
+  // the next column, and by 128 times the sum of the row, which is subtracted at the end.
   const uint32_t too_much = row.sum << 7;
   register uint32_t sum0 asm("r8") = 0;
   register uint32_t sum1 asm("r9") = 0;
@@ -104,7 +104,7 @@ struct PassedRow {
   register uint32_t word_after asm("r5");
   uint32_t number, product;
   if (k >= 4) {
-    // Each iteration takes eight inputs; the first one may take four.
+    // Each iteration processes eight inputs; the first one may process four.
     asm volatile(
         ".syntax unified\n"
         ".macro arenite_multiply_word word, at\n"
@@ -194,7 +194,7 @@ struct Linear {
   }
   void take_ends(const std::byte* panel, uint32_t columns);
   void sum_blocks(const PassedRow& row, const std::byte* panel, uint32_t* sums) const;
-  // Returns the exponent of sums that are shifted by `left` and multiplied with the row's scale.
+  // Returns the exponent of sums that are shifted left by `left` and multiplied by the row's scale.
   int32_t exponent(const Step& step) const { return step.exponent + 16 - left; }
   void multiply(const ProductPart& part) const;
 };
@@ -211,7 +211,7 @@ struct Linear {
   }
 }
 
-// Multiplies each panel with all rows of the part, so that its scales and biases are decoded once.
+// Multiplies each panel by all rows of the part, so that its scales and biases are decoded once.
 template <bool kIsQ4>
 void Linear<kIsQ4>::multiply(const ProductPart& part) const {
   PassedRow passed[kRowsAtOnce];
@@ -231,7 +231,7 @@ void Linear<kIsQ4>::multiply(const ProductPart& part) const {
     const float* const of_columns = kIsQ4 ? nullptr : scales(panel);
     Column columns[kNarrowColumns];
     for (size_t i = 0; i < kNarrowColumns; ++i) {
-      // The sums of q4 include the scales.
+      // The sums of q4 already include the scales.
       const uint32_t bits = kIsQ4 ? 0 : bit_cast<uint32_t>(of_columns[i]);
       const uint32_t right = kIsQ4 ? 0 : std::min<uint32_t>(ends.scale - field_of(bits), 31);
       const auto bias = bit_cast<uint32_t>(biases(panel)[i]);
@@ -282,7 +282,7 @@ void Linear<kIsQ4>::sum_blocks(const PassedRow& row, const std::byte* panel, uin
     const auto* const scales_of_block = reinterpret_cast<const uint16_t*>(w);
     for (size_t i = 0; i < kNarrowColumns; ++i) {
       const uint32_t bits = uint32_t{scales_of_block[i]} << 16;
-      // Columns of padding may have any bits.
+      // Padding columns may have any bits.
       const uint32_t right = ends.scale - field_of(bits) + static_cast<uint32_t>(kBlockRoom - left);
       const int32_t product =
           times(all[i] * (16 << kBlockRoom), upper_bits(bits)) >> std::min<uint32_t>(right, 31);
@@ -314,7 +314,7 @@ void multiply_all(const ConstMatrix& input, const WeightView& weights, const Mat
   auto* const rows = reinterpret_cast<uint8_t*>(scratch.rows);
   auto* const steps = reinterpret_cast<Step*>(scratch.rows + input.rows * row_bytes);
   Linear<kIsQ4> op = {input.columns, rows, row_bytes, steps, 0, {}};
-  // q4 adds up blocks that use all bits each, so their number takes headroom.
+  // q4 adds up blocks that use all bits, so their number needs headroom.
   op.left = kIsQ4 ? kBlockRoom - (32 - leading_zeros(op.blocks()))
                   : leading_zeros(input.columns * 0x7F80) - 1;
   for (uint32_t column = 0; column < output.columns; column += kNarrowColumns) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums, norms, activations, rotations and means of rows of integers. Each op computes 32-bit
-// results with an exponent that is large enough for any, then pack() shifts the row so that its
+// Sums, norms, activations, rotations and means of integer rows. Each op computes 32-bit results
+// with an exponent that is large enough for any result, then pack() shifts the row so that its
 // largest element uses all 24 bits.
 #include "ops/integer_rows.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 uint32_t exponent_of(int32_t number) { return static_cast<uint32_t>(number) & kExponentBits; }
 
-// Shifts the elements of a row to the largest of their exponents. Zeros do not count.
+// Shifts the elements of a row to the largest of their exponents. Zeros are ignored.
 [[gnu::noinline]] void align(float* row, uint32_t count) {
   uint32_t largest = 0;
   for (uint32_t i = 0; i < count; ++i) {
@@ -271,7 +271,7 @@ constexpr double decay(double x) {
   return power * series;
 }
 constexpr double sigmoid_below(double x) { return decay(x) / (1 + decay(x)); }
-// The normal distribution's share beyond x: half of it less the series of its density.
+// The tail of the normal distribution beyond x: one half minus the series of its integral.
 constexpr double normal_beyond(double x) {
   double term = x, sum = x;
   for (int i = 1; i < 120; ++i) sum += term *= x * x / (2 * i + 1);
@@ -281,7 +281,7 @@ constexpr double gelu_tanh_beyond(double x) {
   return sigmoid_below(1.5957691216057308 * (x + 0.044715 * x * x * x));
 }
 
-// f(0), f(1/16) ... in units of 2^-16; two zeros follow, where f has vanished.
+// f(0), f(1/16) ... in units of 2^-16, followed by two zeros, where f has vanished.
 template <size_t kCount, double kFunction(double)>
 struct Table {
   uint16_t values[kCount + 2] = {};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on rows of integers, for CPUs without an FPU: a build with ARENITE_INTEGER_ROWS runs them in
-// place of the float ops (runtime/DESIGN.md). They compute with integers alone, so the bits are the
-// same everywhere.
+// Ops on integer rows, for CPUs without an FPU: a build with ARENITE_INTEGER_ROWS runs them instead
+// of the float ops (runtime/DESIGN.md). They compute with integers alone, so the bits are the same
+// everywhere.
 //
 // An element takes the four bytes of its float: a signed mantissa in the upper 24 bits and an
 // exponent in the lower 8, which is the same for all elements that an op writes to a row:
 //   element = mantissa * 2^(exponent - 150), for example 0x00000596 = 5 * 2^0
-// So copies of rows stay copies, views of columns need no exponent of their own, and zero bits are
-// 0. With the exponent kNotFinite all elements of a row are NaN; infinities and elements from 2^127
-// on become NaN, too.
+// So copies of rows need no conversion, views of columns need no exponent of their own, and zero
+// bits are 0. With the exponent kNotFinite all elements of a row are NaN; infinities and elements
+// from 2^127 on become NaN, too.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ namespace arenite::integers {
 
 inline constexpr uint32_t kNotFinite = 255;
 
-// Memory of rows holds floats alone, as the aliasing rule asks of what is read as floats, too: an
-// integer is stored as the float that has its bits.
+// Rows hold floats only, because of the strict aliasing rule: an integer is stored as the float
+// with the same bits.
 inline int32_t bits_of(float element) { return bit_cast<int32_t>(element); }
 inline float with_bits(int32_t bits) { return bit_cast<float>(bits); }
 
@@ -66,7 +66,7 @@ inline int32_t shifted(int32_t x, int32_t right) { return x >> (right < 31 ? rig
   return (x >> 16) * factor + ((x & 0xFFFF) * factor >> 16);
 }
 
-// Parts of a positive float that is no denormal: upper_bits, in 16 bits, * 2^(field_of - 142).
+// Parts of a positive float that is not a denormal: upper_bits, in 16 bits, * 2^(field_of - 142).
 inline uint32_t field_of(uint32_t bits) { return bits << 1 >> 24; }
 inline uint32_t upper_bits(uint32_t bits) { return (bits << 8 | 0x80000000u) >> 16; }
 
@@ -100,11 +100,11 @@ struct Ends {
   return static_cast<int32_t>(bits) < 0 ? -magnitude : magnitude;
 }
 
-// The exponent and the magnitude of a row.
+// The exponent and the magnitude of a row's elements.
 struct Scan {
   uint32_t exponent;   // of all elements, or kNotFinite
   uint32_t magnitude;  // its highest bit is that of the largest element; at least 2^8 - 1
-  // Returns how far all elements can be shifted left, as integers of 32 bits.
+  // Returns how far all elements can be shifted left, as 32-bit integers.
   int32_t room() const { return leading_zeros(magnitude) - 1; }
 };
 // Scans a row. If several ops wrote it, its elements are first shifted to one exponent, in place.
@@ -125,18 +125,18 @@ void fill_with_nan(float* row, uint32_t count);
 }
 
 // Convert rows from floats to integers or back, in place. Values below 2^-126 become zeros; other
-// floats keep 23 bits, counted from the highest one of their row, and lose lower ones.
+// floats keep 23 bits, counted from the highest bit in their row.
 void from_floats(const Matrix& rows);
 void to_floats(const Matrix& rows);
 
-// Tell which ops exist for rows of integers; all others take floats.
+// Return whether an op exists for integer rows; other ops take floats.
 bool has_linear(const WeightView& weights);
 bool has_norm(NormKind kind);
 bool has_activation(Activation function);
 bool has_attention(const KernelSet& kernels, const Attention& op);
 
 // The ops of the same names (linear.h, row_ops.h, attention.h). REQUIRES: has_... of the op. Rows
-// become NaN where a scale, gain, bias or angle is one that no model has, such as infinity.
+// become NaN for a scale, gain, bias or angle that no real model has, such as infinity.
 void linear(const ConstMatrix& input, const WeightView& weights, const Matrix& output,
             const ScratchArea& scratch, const ParallelFor& parallel);
 void add(const KernelSet& kernels, const ConstMatrix& input, const OtherRows& other,
@@ -164,7 +164,7 @@ inline void from_floats(const Matrix&) {}
 inline void to_floats(const Matrix&) {}
 }  // namespace floats
 
-// The rows that the build computes on.
+// The kind of rows that the build computes with.
 #if defined(ARENITE_INTEGER_ROWS)
 namespace build_rows = integers;
 #else

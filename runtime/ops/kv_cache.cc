@@ -92,7 +92,7 @@ float KvCache::key(uint32_t kv_head, uint32_t position, uint32_t dimension) cons
          *reinterpret_cast<const float*>(scale);
 }
 
-// Caches in int8: each key, and each position's values, have a scale of their own.
+// Int8 caches: each key, and the values of each position, have their own scale.
 
 namespace {
 
@@ -100,9 +100,9 @@ constexpr uint32_t kBytesAtOnce = 16;  // a constant length, for the vectorizer
 
 int8_t rounded_byte(float x) { return static_cast<int8_t>(bit_cast<int32_t>(x + kRoundingMagic)); }
 
-// Returns the largest magnitude; not finite if an element is not. It compares bits: those of
-// positive floats are ordered like the floats, with infinity and NaN above all, and compilers
-// vectorize the maximum of integers but not that of floats.
+// Returns the largest magnitude; not finite if an element is not. Compares bits: those of positive
+// floats are ordered like the floats, with infinity and NaN above all, and compilers vectorize the
+// maximum of integers but not that of floats.
 float largest_magnitude(std::span<const float> row) {
   const auto size_of = [](float x) { return bit_cast<int32_t>(x) & 0x7FFFFFFF; };
   int32_t lanes[kBytesAtOnce] = {};
@@ -117,8 +117,8 @@ float largest_magnitude(std::span<const float> row) {
   return bit_cast<float>(largest);
 }
 
-// Uses the kernel of the set, if any, unless its sum is not finite: that shows NaN, which extremes
-// may pass over, but also a mere overflow.
+// Uses the kernel of the set, if any, unless its sum is not finite: this indicates NaN, which the
+// extremes may miss, or a mere overflow.
 float largest_magnitude(const KernelSet& kernels, std::span<const float> row) {
   if (kernels.row_range == nullptr) return largest_magnitude(row);
   float extremes[2], sum = 0.0f;

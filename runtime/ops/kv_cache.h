@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packed keys and values of one attention op and one sequence, in the arena. cache_layout.h
-// says where each element lies.
+// defines where each element lies.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class Int8Row {
   RowSteps steps_;
 };
 
-// Returns the steps by which a row of a query is rounded for products in integers.
+// Returns the steps to which a row of a query is rounded for integer products.
 RowSteps integer_steps(const KernelSet& kernels, std::span<const float> row);
 
 class KvCache {
@@ -54,7 +54,7 @@ class KvCache {
   void append(const KernelSet& kernels, uint32_t kv_head, uint32_t position,
               const ConstMatrix& keys, const ConstMatrix& values);
 
-  // Writes the ones that int8 kernels read after the last of so many positions.
+  // Writes the ones that int8 kernels read after the last of `positions` positions.
   void end_int8_values(uint32_t kv_head, uint32_t positions);
 
   // Returns the panel of keys that begins at `position`. REQUIRES: a multiple of nr.
@@ -62,7 +62,8 @@ class KvCache {
     return head(kv_head) + layout_.key_panel(position);
   }
 
-  // Returns how many positions are contiguous from `position` on: panels of keys, scales of values.
+  // Returns how many positions from `position` on are contiguous in panels of keys and scales of
+  // values.
   uint32_t positions_in_a_row(uint32_t position) const {
     return layout_.positions() - position % layout_.positions();
   }
@@ -77,7 +78,7 @@ class KvCache {
     return head(kv_head) + layout_.value_panel(page, panel);
   }
   size_t value_panel_bytes(uint32_t page) const { return layout_.value_panel_bytes(page); }
-  // For integer kernels: keys, their scales, and all columns of values from a position on.
+  // For integer kernels: keys, their scales, and all columns of values, from a position on.
   const int8_t* integer_keys(uint32_t kv_head, uint32_t position) const {
     return reinterpret_cast<const int8_t*>(head(kv_head) + layout_.integer_key(position));
   }

@@ -17,7 +17,7 @@ namespace arenite {
 
 namespace {
 
-// A function of its own, so that builds without quantized weights leave it out.
+// A separate function, so that builds without quantized weights leave it out.
 void quantized_linear(const KernelSet& kernels, const ConstMatrix& input, const WeightView& weights,
                       const Matrix& output, const ScratchArea& scratch,
                       const ParallelFor& parallel) {
@@ -64,7 +64,7 @@ namespace {
 
 constexpr float kLeast = -128.0f;
 constexpr float kMost = 127.0f;
-// The scale of a smaller range would lose digits, or vanish.
+// A smaller range would have a scale that loses digits, or underflows.
 constexpr float kSmallestRange = 1e-35f;
 
 // Rounds to nearest even. REQUIRES: |x| < 2^22.
@@ -85,7 +85,7 @@ Steps steps_between(float least, float most) {
   const float per_unit = 0.5f * (kMost - kLeast) / half_range;
   const float steps_below = least * per_unit;
   const float steps_above = most * per_unit;
-  // Counts from the end of smaller magnitude, as XNNPACK does, where rounding loses less.
+  // Counts from the end with the smaller magnitude, as XNNPACK does, where rounding loses less.
   float zero_point = (kLeast + steps_below) + (kMost + steps_above) > 0.0f ? kLeast - steps_below
                                                                            : kMost - steps_above;
   zero_point = zero_point < kLeast ? kLeast : zero_point;
@@ -103,8 +103,8 @@ QuantizedRows::QuantizedRows(std::byte* scratch, uint32_t rows, uint32_t columns
 void QuantizedRows::quantize_row(const KernelSet& kernels, const QuantizedKernels& type,
                                  uint32_t index, const RowPieces& from) {
   const size_t bytes = from.columns * sizeof(float);
-  // XNNPACK's minimum and maximum pass over NaN. A sum does not, and takes less time than to look
-  // at each element. It may overflow, so the elements decide if it is not finite.
+  // XNNPACK's minimum and maximum ignore NaN. A sum does not, and is faster than testing each
+  // element. As it may overflow, the elements are tested if it is not finite.
   float sum = 0.0f;
   float least = 0.0f;
   float most = 0.0f;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// output = input * weights^T + bias; and what convolutions share with it: how a product is divided
-// into tasks, and rows quantized to int8. For example, 9 rows with mr = 8 and weights of three
-// chunks:
-//   blocks of 5 and 4 rows; tasks 0 and 1 multiply them with chunk 0, 2 and 3 with chunk 1, ...
+// output = input * weights^T + bias, and parts shared with convolutions: the division of a product
+// into tasks, and the quantization of rows to int8. For example, 9 rows with mr = 8 and weights of
+// three chunks:
+//   blocks of 5 and 4 rows; tasks 0 and 1 multiply them by chunk 0, 2 and 3 by chunk 1, ...
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace arenite {
 
 // Divides a product into tasks: blocks of rows times chunks of panels of weights.
 struct ProductDivision {
-  // Tasks per thread, which even out threads of different speed.
+  // Tasks per thread, to balance threads of different speed.
   static constexpr uint32_t kTasksPerThread = 4;
   // Bytes of weights that stay cached while blocks of rows pass: less than half of a common 1 MB.
   static constexpr size_t kChunkBytes = 400 * 1024;
@@ -41,7 +41,7 @@ struct ProductDivision {
     // With few rows, as in decoding, the columns are divided among the threads, too.
     uint32_t panels_wanted = pieces_at_once(parallel, panels, panel_work);
     if (parallel.run != nullptr && parallel.threads != 0) {
-      // A call may ask for no rows.
+      // A call may request no rows.
       const uint32_t shares = at_least_one(blocks.count);
       const uint32_t chunks_wanted = div_up(parallel.threads * kTasksPerThread, shares);
       panels_wanted = at_least_one(panels / chunks_wanted);
@@ -99,13 +99,13 @@ struct RowPieces {
   uint32_t count;
   uint32_t columns;
 
-  // The constant 1 in builds without convolutions.
+  // A constant 1 in builds without convolutions.
   uint32_t size() const { return linked(Need::kConvolution) ? count : 1; }
   const float* operator[](uint32_t index) const { return list[index * step]; }
 };
 
 // Rows of activations in int8, the input of products with q8 and q4 weights. Each row has its own
-// scale and zero point, from its least and its largest element. All threads of a call share them.
+// scale and zero point, from its smallest and largest element. All threads of a call share them.
 class QuantizedRows {
  public:
   // `scratch` is not owned: quantized_scratch_bytes(columns) for each row, then kReadAheadBytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Applies attention masks to scores. Bands and strips are arithmetic; tile masks are a look-up.
+// Applies attention masks to scores. Bands and strips are computed; tile masks are looked up.
 #include "ops/attention_block.h"
 
 #if defined(__ARM_FEATURE_MVE) && !defined(__clang__)

@@ -27,7 +27,8 @@ float sum_of_squares(const KernelSet& kernels, const float* x, uint32_t count) {
 }
 
 // Returns log(sum) for a sum of exponentials, which is at least 1. With sum = 2^e m and m near 1,
-// log(m) = 2 atanh(z), z = (m - 1) / (m + 1), whose series has float's precision after five terms.
+// log(m) = 2 atanh(z), z = (m - 1) / (m + 1), whose series reaches float precision after five
+// terms.
 float log_of_sum(float sum) {
   if (!(sum < __builtin_inff())) return sum;  // not finite
   constexpr uint32_t kThreeQuarters = 0x3f400000;

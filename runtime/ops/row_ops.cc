@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addition, rotation and concatenation of rows. XNNPACK has no product that adds to its output, so
-// a residual stream's sum is an op.
+// the sum of a residual stream is a separate op.
 #include "ops/row_ops.h"
 
 #include <cstring>

@@ -107,7 +107,7 @@ struct Embedding {
   uint32_t padding_id = UINT32_MAX;  // UINT32_MAX: none
 };
 
-// Ids of tokens, and their types; without types all are of type 0.
+// Token ids and their types; without types, all are of type 0.
 struct TokenIds {
   const uint32_t* ids = nullptr;
   const uint8_t* types = nullptr;
@@ -123,9 +123,9 @@ struct TokenIds {
 void embedding(const KernelSet& kernels, const Embedding& op, const TokenIds& tokens,
                const StepRows& rows, const Matrix& output, const ParallelFor& parallel);
 
-// Concatenates rows: for each sequence the rows of `first`, then those of `second`. All have
-// equally many columns. Each span says which rows sequences have in the operand beside it, `to` in
-// the output.
+// Concatenates rows: for each sequence the rows of `first`, then those of `second`. All have the
+// same number of columns. The span next to each operand gives the sequences' rows in it, `to` those
+// in the output.
 void join(const ConstMatrix& first, std::span<const SequenceRows> first_rows,
           const ConstMatrix& second, std::span<const SequenceRows> second_rows,
           std::span<const SequenceRows> to, const Matrix& output, const ParallelFor& parallel);

@@ -26,7 +26,7 @@ void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task ta
 }
 
 void CheckedThreads::run_checked(void* checked, uint32_t tasks, ParallelFor::Task task, void* job) {
-  // All threads share a sum. CPUs without atomic additions have few cores, which have a sum each.
+  // All threads share a sum. CPUs without atomic additions have few cores, each with its own sum.
   constexpr bool kIsShared = std::atomic<uint32_t>::is_always_lock_free;
   constexpr uint32_t kSums = kIsShared ? 1 : 8;
   struct Tasks {
@@ -78,7 +78,7 @@ void Slice::begin_op(uint32_t tasks_done) {
 void Slice::run(void* pool, uint32_t tasks, ParallelFor::Task task, void* job) {
   Slice& slice = *static_cast<Slice*>(pool);
   if (slice.needs != 0) return;
-  // Earlier lists have ended, as `needs` is 0.
+  // Earlier task lists have ended, as `needs` is 0.
   const uint32_t first = std::min(slice.done - slice.passed, tasks);
   slice.passed += tasks;
   uint32_t end = first;
@@ -132,7 +132,8 @@ void run_rows(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
 }
 
 size_t sequence_of_row(std::span<const SequenceRows> sequences, uint32_t row) {
-  // Finds the last sequence that begins at or before the row; empty ones begin where the next does.
+  // Finds the last sequence that begins at or before the row; an empty sequence begins where the
+  // next one does.
   size_t first = 0;
   for (size_t count = sequences.size(); count > 1;) {
     const size_t half = count / 2;

@@ -19,7 +19,7 @@
 
 namespace arenite {
 
-// Calls task(job, task_index, thread_index) for every task; in a slice, for those that have room.
+// Calls task(job, task_index, thread_index) for every task; in a slice, for the tasks that fit.
 void run_tasks(const ParallelFor& parallel, uint32_t tasks, ParallelFor::Task task, void* job);
 
 // Wraps the application's pool and enforces the contract of parallel.h. A task on a thread without
@@ -40,8 +40,8 @@ struct CheckedThreads {
   }
 };
 
-// Units of work that a slice counts, per element but for the last two. A multiply-add of a product
-// is 1; other work is weighted by its time relative to that on a CPU without vectors.
+// Units of work that a slice counts, per element except for the last two. A multiply-add of a
+// product is 1; other work is weighted by its relative time on a CPU without vectors.
 inline constexpr uint32_t kCopyWork = 1;
 inline constexpr uint32_t kSumWork = 2;        // a sum of a row, or another single pass
 inline constexpr uint32_t kRoundWork = 8;      // rounding to int8
@@ -51,8 +51,8 @@ inline constexpr uint32_t kTaskWork = 64;      // per task: finding its rows and
 inline constexpr uint32_t kOpWork = 1024;      // per op and slice: finding its operands
 
 // Runs the tasks of an op that a slice has room for, and resumes after them when the op is called
-// again. A slice takes the place of the application's threads, as a pool of 0 threads; its tasks
-// are small (pieces_at_once). Whatever an op does outside of its tasks is repeated in each slice.
+// again. A slice is passed as a pool of 0 threads in place of the application's; its tasks are
+// small (pieces_at_once). An op repeats its work outside of tasks in each slice.
 struct Slice {
   ParallelFor threads;   // the application's
   uint64_t room = 0;     // units of work that are left
@@ -104,7 +104,8 @@ struct ScratchArea {
 };
 
 // Splits `rows` into div_up(rows, rows_max) blocks whose sizes differ by at most one, larger ones
-// first: with kernels of 8, 9 rows become 5 + 4. A block of 1 would read all weights for one row.
+// first: with kernels for 8 rows, 9 rows become 5 + 4. A block of 1 would read all weights for one
+// row.
 struct RowBlocks {
   uint32_t rows;
   uint32_t count;
@@ -127,8 +128,8 @@ struct SequenceRows {
   uint32_t written = 0;    // most positions that steps began since it was empty; for rings
 };
 
-// Visibility of keys that the call gives in addition to the mask: for each sequence a byte for each
-// pair of its rows, 1 if the query sees the key, else 0. Not owned.
+// Pair mask of the call, in addition to the model's mask: for each sequence a byte for each pair of
+// its rows, 1 if the query sees the key, else 0. Not owned.
 struct PairBits {
   const uint8_t* bits = nullptr;  // [queries, keys]; null: all keys are visible
   size_t rows = 0;  // queries, and keys, of each sequence; 0: as many as it has rows, back to back
@@ -172,8 +173,8 @@ void for_each_row(const ParallelFor& parallel, uint32_t rows, uint32_t row_work,
       &work);
 }
 
-// The rows of a step on one axis, and where their tokens lie in the caller's memory: sequence i
-// begins at token i * stride or, if stride is 0, right after the sequence before.
+// The rows of a step on one axis, and the location of their tokens in the caller's memory: sequence
+// i begins at token i * stride or, if stride is 0, right after the previous sequence.
 struct StepRows {
   std::span<const SequenceRows> sequences;
   size_t stride = 0;
@@ -194,7 +195,7 @@ struct RowPlace {
   uint32_t position = 0;  // in the sequence, on its axis
 };
 
-// Returns the index of the sequence that `row` belongs to. REQUIRES: there is one.
+// Returns the index of the sequence that `row` belongs to. REQUIRES: there is such a sequence.
 size_t sequence_of_row(std::span<const SequenceRows> sequences, uint32_t row);
 
 // REQUIRES: the row belongs to a sequence.

@@ -11,7 +11,7 @@
 namespace arenite {
 namespace {
 
-// Later targets are faster: within each architecture ids ascend with speed.
+// Later targets are faster: within each architecture, speed increases with the id.
 bool choose_target(const format::ModelReader& reader, const LoadOptions& options,
                    uint32_t& packed_index, Target& target) {
   bool found = false;
@@ -46,7 +46,7 @@ Result<Model> Model::load(std::span<const std::byte> file, Diagnostic* why,
   uint32_t packed_index = 0;
   Target target = Target::kPortable;
   if (!choose_target(reader, options, packed_index, target)) {
-    explain(why, options.force_target ? Message("this file or CPU lacks the target asked for")
+    explain(why, options.force_target ? Message("this file or CPU lacks the requested target")
                                       : Message("the model is packed for other CPUs"));
     if (why != nullptr) {
       why->file_targets = reader.file_targets();

@@ -43,7 +43,7 @@ Status resolve_sizes(uint32_t model_positions, uint32_t sequences, InputSizes& s
     return refuse(why, kInvalid, "the model has no context length: set positions_max",
                   "options.positions_max", 0, 0, 1);
   }
-  // A file may allow more positions than whole panels can count.
+  // A file may allow more positions than fit in whole panels.
   uint32_t limit = kPositionsLimit;
   if (model_positions != 0 && model_positions < limit) limit = model_positions;
   if (sizes.positions_max > limit) {
@@ -135,7 +135,7 @@ Status place_parts(const ArenaFormula& formula, uint32_t inputs, const AxisRows&
 
 namespace {
 
-// Computes the most rows of each axis, per sequence and per call.
+// Computes the maximum rows of each axis, per sequence and per call.
 Status count_rows(const format::ModelReader& reader, SessionLayout& layout, AxisRows& positions,
                   Diagnostic* why) {
   layout.axes = static_cast<uint8_t>(reader.axes().size());

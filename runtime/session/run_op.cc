@@ -24,16 +24,17 @@ struct OpCall {
   const format::OpView& op;
   Matrix output;
 
-  // No data if the operand is absent.
+  // Returns a view without data if the operand is absent.
   ConstMatrix input(format::Operand operand = format::kInput) const {
     return constant(state.activation(op.views[operand]));
   }
 
-  // Axis of the output. Without other axes in the build, all rows with positions are on axis 0.
+  // Returns the axis of the output. In builds without other axes, all rows with positions are on
+  // axis 0.
   uint32_t axis() const {
     return kAxesLinked ? state.rows_of_block(state.reader.axis_of(op.views[format::kOutput])) : 0;
   }
-  // The second operand, which may have one row per sequence.
+  // Returns the second operand, which may have one row per sequence.
   OtherRows other() const {
     const ConstMatrix matrix = input(format::kOther);
     if (!kPoolsLinked || matrix.data == nullptr) return matrix;
@@ -41,9 +42,9 @@ struct OpCall {
     if (own == axis()) return matrix;
     return {matrix, state.sequences(axis()), state.sequences(own)};
   }
-  // No data if the tensor is absent.
+  // Returns a view without data if the tensor is absent.
   WeightView tensor(uint32_t number) const { return state.tensor(op.numbers[number]); }
-  // The elements of a float32 tensor; null if absent.
+  // Returns the elements of a float32 tensor; null if absent.
   const float* floats(uint32_t number) const { return state.floats(op.numbers[number]); }
 };
 
@@ -52,7 +53,8 @@ void run_linear(const OpCall& call) {
          call.state.scratch(), call.state.parallel);
 }
 
-// Returns a view of a table of attention biases. Keys of another axis have one for each head.
+// Returns a view of a table of attention biases. For keys of another axis, each head has its own
+// table.
 LinkedScoreTable score_table(const OpCall& call, uint32_t heads, bool is_cross) {
   using enum format::AttentionOp::Number;
   const WeightView table = call.tensor(kTerms);
@@ -64,7 +66,7 @@ LinkedScoreTable score_table(const OpCall& call, uint32_t heads, bool is_cross) 
   return LinkedScoreTable::by_pair(table.f32(), queries, table.columns, by_head);
 }
 
-// Biases per query follow the queries in the columns of the same rows.
+// Per-query biases follow the queries in the columns of the same rows.
 [[maybe_unused]] inline LinkedQueryTerms query_terms(const Attention& attention, ScoreTerms by) {
   const uint32_t width = attention.heads * attention.shape.head_dim;
   const uint32_t columns = attention.query.columns - width;
@@ -231,12 +233,12 @@ void run_join(const OpCall& call) {
   keep_rows(input.rows, input.sequences, input.earlier, state.parallel);
 }
 
-// Rows that an op takes in a build on rows of integers: floats, to which its operands are
-// converted; integers, by an op of their own; or those of the build, as it copies them or there is
-// no other op.
+// The rows that an op takes in a build with integer rows: floats, to which its operands are
+// converted; integers, if it has an integer version; or those of the build, if it only copies them
+// or there is no other version.
 enum class Takes : uint8_t { kFloats, kIntegers, kRowsOfBuild };
 
-// Returns what rows an op takes, and runs it if these are integers and `runs`.
+// Returns which rows an op takes, and runs it if these are integers and `runs` is set.
 [[maybe_unused]] inline Takes on_integers(const OpCall& call, bool runs) {
   using format::linked;
   using format::OpKind;

@@ -113,7 +113,7 @@ Input part_of(const format::ModelReader& reader, const SelfTestInput& input, uin
   uint32_t place = 0;
   for (uint32_t i = 0; i < state.reader.inputs(); ++i) {
     if (!state.reader.takes(function, i)) continue;
-    // With several inputs, each gets all of its tokens in one call.
+    // With several inputs, each input gets all of its tokens in one call.
     const uint32_t own = place == 0 ? count : inputs.of[i].tokens;
     parts[place] = part_of(state.reader, inputs.of[i], i, begin, own);
     if constexpr (linked(Need::kPairMask)) parts[place].pairs = {kAllPairs, size_t{0}};
@@ -131,7 +131,8 @@ Result<SelfTest> Session::self_test(Diagnostic* why) {
                   "self_test");
   }
   if constexpr (kRowsAreIntegers) {
-    return refuse(why, Status::kUnsupported, "self-tests need a build on float rows", "self_test");
+    return refuse(why, Status::kUnsupported, "self-tests need a build with float rows",
+                  "self_test");
   }
   const StoredTest stored(state.reader, state.model.file(), state.layout.kv_type);
   SelfTestInputs inputs;

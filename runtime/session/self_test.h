@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a self-test, both for the session, which compares, and for the converter, which records.
+// Runs a self-test, both for the session, which compares results, and for the converter, which
+// records them.
 #pragma once
 
 #include "session/session_state.h"
@@ -20,15 +21,16 @@ struct SelfTestInputs {
   SelfTestInput of[kFunctionsLinked ? kInputsMax : 1];
 };
 
-// Begins a call with the tokens [begin, begin + count) of the function's first input and, if there
-// are several inputs, with all tokens of the others, for sequence 0. Not inlined, so that its
-// locals are off the stack while ops run.
+// Begins a call with tokens [begin, begin + count) of the function's first input and, if there are
+// several inputs, with all tokens of the others, for sequence 0. Not inlined, so that its locals
+// are off the stack while ops run.
 Status begin_self_test_call(SessionState& state, uint32_t function, const SelfTestInputs& inputs,
                             uint32_t begin, uint32_t count, Diagnostic* why);
 
-// Returns the tokens of the next call, which starts at `begin`. A causal function with one input is
-// fed in several calls: each has at most tokens_max tokens, and the first one leaves the last token
-// to another call, so that both the kernels for many rows and those for one row are tested.
+// Returns the number of tokens of the next call, which starts at `begin`. A causal function with
+// one input is run in several calls: each has at most tokens_max tokens, and the first one leaves
+// the last token to another call, so that both the kernels for many rows and those for one row are
+// tested.
 inline uint32_t self_test_call(const SessionState& state, uint32_t function, uint32_t input,
                                uint32_t tokens, uint32_t begin) {
   const uint32_t left = tokens - begin;
@@ -52,7 +54,7 @@ template <typename Visit>
 bool show_rows(SessionState& state, uint32_t op, Visit visit) {
   const Matrix rows = state.activation(format::rows_of(state.reader.op(op)));
   uint32_t axis = state.rows_of_block(state.reader.axis_of_op(op));
-  // Requested rows are the last ones of their source. After the last op `positions` includes them.
+  // Requested rows are the last ones of their source. After the last op, `positions` includes them.
   if (state.reader.kind_of_axis(axis) == AxisKind::kAsked) axis = state.reader.source_of_axis(axis);
   const SequenceRows& made = state.sequences(axis)[0];
   const uint32_t first = made.positions + (state.ops_left == 0 ? 0 : made.rows) - rows.rows;
@@ -62,7 +64,7 @@ bool show_rows(SessionState& state, uint32_t op, Visit visit) {
   return true;
 }
 
-// Feeds one function and calls visit(op, index, row) for each row of each op. If visit returns
+// Runs one function and calls visit(op, index, row) for each row of each op. If visit returns
 // false, stops and sets `go_on` to false.
 template <typename Visit>
 Status run_self_test(SessionState& state, uint32_t function, const SelfTestInputs& inputs,

@@ -81,7 +81,7 @@ namespace {
   SessionState& state = SessionState::of(session);
   if (kFunctionsLinked && state.reader.inputs() != 1) {
     return refuse(why, Status::kInvalidArgument,
-                  "the model has several inputs or functions: say which", "function");
+                  "the model has several inputs or functions: name one", "function");
   }
   return state.begin({0, {&input, 1}, from_start}, why);
 }
@@ -121,7 +121,7 @@ Result<Output> feed(Session* session, const Call& call, Diagnostic* why) {
   return session->output();
 }
 
-// Returns the tokens of `width` floats each in a span of `size`; 0 if they exceed 32 bits.
+// Returns how many tokens of `width` floats fit in a span of `size`; 0 if they exceed 32 bits.
 uint32_t tokens_in(size_t size, uint32_t width) {
   const size_t tokens = size / width;
   return tokens <= UINT32_MAX ? static_cast<uint32_t>(tokens) : 0;
@@ -197,7 +197,7 @@ Result<uint32_t> Session::rows_out(uint32_t function, std::span<const Input> inp
   return state.rows_out(call);
 }
 
-// An op that slices have begun is finished in slices, with the same tasks.
+// An op that was begun in slices is finished in slices, with the same tasks.
 Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   SessionState& state = SessionState::of(this);
   if (state.ops_left == 0) {
@@ -212,9 +212,8 @@ Result<uint32_t> Session::advance(uint64_t budget, Diagnostic* why) {
   if (is_all && status == Status::kOk) status = state.run_ops(UINT32_MAX, why);
   if (status != Status::kOk) return status;
   if (slice.needs == 0 || slice.room != budget) return state.ops_left;
-  return refuse(why, Status::kInvalidArgument, "the op's smallest slice takes a larger budget",
-                "op", state.reader.end_of_ops(state.function) - state.ops_left, budget,
-                slice.needs);
+  return refuse(why, Status::kInvalidArgument, "the op's smallest slice exceeds the budget", "op",
+                state.reader.end_of_ops(state.function) - state.ops_left, budget, slice.needs);
 }
 
 bool Output::finite() const { return all_finite(data, size_t{rows} * features); }

@@ -74,7 +74,7 @@ Status make_layout(const Model& model, const SessionOptions& options, SessionLay
 
 struct SessionState;
 
-// Pairs of a self-test, which stores none: its tokens see all keys that the masks show.
+// The pair mask of a self-test, which stores none: its tokens see all keys that the masks show.
 inline constexpr uint8_t kAllPairs[1] = {1};
 
 // A call of a function. `inputs` are in the order of the function's inputs.
@@ -137,13 +137,13 @@ struct SessionState : Session {
   }
   InputTokens positions_max() const;  // by input
 
-  // Rows of all axes, [axes, sequences_max].
+  // Returns the rows of all axes, [axes, sequences_max].
   [[gnu::always_inline]] std::span<SequenceRows> rows_of_all() {
     const size_t inputs = (reader.inputs() - 1) * static_cast<size_t>(kInputBytes);
     return {reinterpret_cast<SequenceRows*>(arena() + kSessionBytes + inputs),
             size_t{axes()} * layout.sequences_max};
   }
-  // Rows of one axis, [sequences_max].
+  // Returns the rows of one axis, [sequences_max].
   [[gnu::always_inline]] std::span<SequenceRows> sequences(uint32_t axis) {
     return {rows_of_all().data() + size_t{axis} * layout.sequences_max, layout.sequences_max};
   }
@@ -172,7 +172,7 @@ struct SessionState : Session {
   // Returns the past rows that a convolution keeps of its sequences; no data if it keeps none. `op`
   // is a reference into the model's list of ops.
   RowHistory history(const format::OpView& op);
-  // A compile-time constant in builds without int8 caches.
+  // The result is a compile-time constant in builds without int8 caches.
   bool keeps_int8() const {
     return linked(Need::kInt8Cache) && layout.kv_type == TensorType::kInt8;
   }
@@ -181,17 +181,17 @@ struct SessionState : Session {
   uint32_t rows_of_block(uint32_t axis) const {
     return linked(Need::kBlocks) && block_axis != 0 ? block_axis : axis;
   }
-  // First row of the current block, counted on the source axis. An axis of blocks has no ring
-  // buffer, so its `written` is free for this.
+  // Returns the first row of the current block, counted on the source axis. A kBlocks axis has no
+  // ring buffer, so its `written` field is free for this.
   uint32_t& block_row() { return sequences(block_axis)[0].written; }
 
-  // Work space of the op that runs.
+  // Returns the work space of the running op.
   ScratchArea scratch() {
     return {arena() + layout.scratch_offset(), arena() + layout.threads_offset,
             layout.scratch_bytes_per_thread};
   }
 
-  // The rows of an axis in the current step, and the location of the tokens.
+  // Returns the rows of an axis in the current step, and the location of the tokens.
   StepRows step_rows(uint32_t axis) {
     if constexpr (!kAxesLinked) return {sequences(0), fed.stride, fed.visible()};
     if constexpr (!kFunctionsLinked) {
@@ -204,7 +204,8 @@ struct SessionState : Session {
     const FedInput& own = fed_to(input);
     return {sequences(axis), own.stride, own.visible(), reader.axes(), axis};
   }
-  // Flags of the tokens on an input's axis that yield output rows; null: the session's choice.
+  // Returns flags of the tokens on an input's axis that yield output rows; null for the session's
+  // choice.
   const uint8_t* outputs_on(uint32_t axis) {
     if constexpr (format::kLinkedAxesMax == 1) return nullptr;
     if (reader.kind_of_axis(axis) != AxisKind::kInput) return nullptr;
@@ -224,7 +225,7 @@ struct SessionState : Session {
   Output results() const { return results(kFunctionsLinked ? function : 0); }
   Status rewind_to(uint32_t input, uint32_t sequence, uint32_t positions, Diagnostic* why);
   Status copy(uint32_t from, uint32_t to, Diagnostic* why);
-  // Whether a function can be fed in several steps.
+  // Whether a function can run in several steps.
   bool causal(uint32_t of) const { return (causal_functions >> of & 1) != 0; }
 
   Model model;
@@ -246,8 +247,8 @@ struct SessionState : Session {
 
  private:
   void place_rows(const Call& call);
-  // Enters the first or next block that an op runs over, and leaves a block after its last op.
-  // leave_block returns false if another block follows, and then sets ops_left back.
+  // enter_block enters the first or next block that an op runs over. leave_block leaves a block
+  // after its last op, and returns false and resets ops_left if another block follows.
   void enter_block(uint32_t op);
   bool leave_block(uint32_t op);
   uint32_t rows_of_call(const Input& input, uint32_t axis, uint32_t index);

@@ -87,8 +87,7 @@ Result<SoundStream> SoundStream::of(Session* session, uint32_t rate, uint32_t se
     }
   }
   return refuse(why, Status::kUnsupported,
-                "the file does not say how sound becomes features: convert it with --sound",
-                "sound");
+                "the file has no sound front end: convert it with --sound", "sound");
 }
 
 void SoundStream::restart() {
@@ -105,7 +104,7 @@ Status SoundStream::check_step(Diagnostic* why) const {
   const SessionState& state = SessionState::of(session_);
   if (!state.causal(state.reader.function_of_input(0))) {
     return refuse(why, Status::kUnsupported,
-                  "the model takes whole sequences: make features of the whole sound", "sound");
+                  "the model takes whole sequences: use the features of the whole sound", "sound");
   }
   if (state.reader.sound().numbers->needs_whole_sound()) {
     return refuse(why, Status::kUnsupported,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a step: checks the tokens, assigns rows to them and runs the ops, in one go or in slices.
-// All checks (step_input.cc) precede the first write.
+// Runs a step: checks the tokens, assigns rows to them and runs the ops, at once or in slices. All
+// checks (step_input.cc) precede the first write.
 #include <algorithm>
 #include <cstring>
 
@@ -104,8 +104,8 @@ InputTokens SessionState::tokens_of(uint32_t sequence, bool with_call) const {
   return tokens;
 }
 
-// Returns the rows of sequence `index` on a derived axis. The rows of its source axes are placed
-// already.
+// Returns the rows of sequence `index` on a derived axis. The rows of its source axes have already
+// been placed.
 uint32_t SessionState::rows_of_call(const Input& input, uint32_t axis, uint32_t index) {
   const SequenceRows& source = sequences(reader.source_of_axis(axis))[index];
   if (reader.is_of_blocks(axis)) return 0;  // until a block begins
@@ -160,7 +160,7 @@ void SessionState::place_rows(const Call& call) {
   }
   for (uint32_t axis = 0; axis < axes(); ++axis) {
     const bool is_input = kAxesLinked ? reader.kind_of_axis(axis) == AxisKind::kInput : axis == 0;
-    // If requested rows come from an input's axis, that input's batch says which ones.
+    // If requested rows come from an input's axis, that input's batch selects them.
     uint32_t from = axis;
     if (reader.kind_of_axis(axis) == AxisKind::kAsked) from = reader.source_of_axis(axis);
     const bool is_of_input = !kAxesLinked || reader.kind_of_axis(from) == AxisKind::kInput;
@@ -361,8 +361,7 @@ Status SessionState::rewind_to(uint32_t input, uint32_t sequence, uint32_t posit
     const uint32_t held = cache_positions(i);
     const uint32_t written = sequences(axis)[sequence].written;
     uint32_t first_held = written > held ? written - held : 0;
-    // With int8, the rows of ones after the last written position also took the place of the
-    // oldest.
+    // With int8, the rows of ones after the last written position also overwrite the oldest ones.
     if (first_held != 0 && keeps_int8()) first_held += CacheLayout::kOneRows;
     if (first_needed < first_held) {
       return refuse(why, Status::kInvalidArgument, "the ring buffer no longer holds keys that old",

@@ -78,7 +78,7 @@ bool hides_a_row(const MaskView& mask, uint32_t rows) {
 // Checks one input of a call, in the order of the calls in run().
 class InputCheck {
  public:
-  // `place` is the index of the input in the call, whose earlier inputs are checked already;
+  // `place` is the index of the input in the call, whose earlier inputs are already checked;
   // `number` is its index in the model.
   InputCheck(const SessionState& state, const Call& call, uint32_t place, uint32_t number,
              Diagnostic* why)
@@ -190,7 +190,7 @@ class InputCheck {
   Status sequence(uint32_t index) {
     const uint32_t tokens = input_.tokens_of(index);
     if (!input_.back_to_back && tokens > input_.tokens) {
-      return refuse(why_, kInvalid, "a length is beyond the tokens given", "batch.lengths", index,
+      return refuse(why_, kInvalid, "a length exceeds the given tokens", "batch.lengths", index,
                     tokens, input_.tokens);
     }
     if (!input_.visible.empty() && tokens == 0) {
@@ -260,7 +260,7 @@ class InputCheck {
     return Status::kOk;
   }
 
-  // Checks the choice of output rows, which the model must leave open.
+  // Checks the selection of output rows, which the model must leave open.
   Status outputs() {
     constexpr Message kField = "batch.outputs";
     const uint32_t axis = model_.axis_of({model_.output_slot(function_), 0, 0});
@@ -270,7 +270,7 @@ class InputCheck {
     }
     const uint32_t width = input_.is_tokens ? 1 : model_.slot(model_.input_slot(number_)).width;
     if (!input_.visible.empty() || input_.outputs.size() * width != input_.size) {
-      return refuse(why_, kInvalid, "the outputs are not one for each token", kField, 0,
+      return refuse(why_, kInvalid, "expected an outputs value for each token", kField, 0,
                     input_.outputs.size(), input_.size / width);
     }
     uint64_t rows = 0;
@@ -288,9 +288,9 @@ class InputCheck {
   // Checks the pairs of all sequences, if the model takes pairs: each token must see at least one.
   Status pairs() {
     if (!model_.takes_pairs(number_)) {
-      return input_.pairs.empty()
-                 ? Status::kOk
-                 : refuse(why_, Status::kUnsupported, "the model takes no pairs", "batch.pairs");
+      return input_.pairs.empty() ? Status::kOk
+                                  : refuse(why_, Status::kUnsupported,
+                                           "the model takes no pair mask", "batch.pairs");
     }
     if (input_.pairs.data() == kAllPairs) return Status::kOk;
     Checked cells = 0;
@@ -317,7 +317,7 @@ class InputCheck {
     }
     return Status::kOk;
   }
-  // Rows and columns of the pair matrix of a sequence.
+  // Returns the rows and columns of the pair mask of a sequence.
   uint32_t side(uint32_t index) const {
     return input_.back_to_back ? input_.tokens_of(index) : input_.tokens;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses plain float32 in the same order of operations on every CPU, so that features have the same
-// bits.
+// Computes plain float32 with the same order of operations on every CPU, so that features have the
+// same bits.
 #include "sound/frames.h"
 
 #include <cassert>
@@ -183,7 +183,8 @@ const float* Frames::compute() {
     weight += count;
   }
   place_.begin = (place_.begin + numbers_.hop) % size();
-  // A mirrored start takes padding + 1 samples: for an even window one more than the frame needs.
+  // A mirrored start takes padding + 1 samples; for an even window, that is one more than the frame
+  // needs.
   const bool took_more = place_.is_first && numbers_.has(kReflected) && numbers_.window % 2 == 0;
   place_.until = numbers_.hop - (took_more ? 1 : 0);
   place_.is_first = false;

@@ -52,7 +52,7 @@ class Frames {
   bool end();
   // After end(): pads the sound up to the next frame. Returns false if there is none.
   bool take_padding();
-  // Computes the bands of the complete frame, before the comparison with the peak. The result
+  // Computes the bands of the complete frame, before the clamp relative to the peak. The result
   // [bands] lies in the work space until the next call.
   const float* compute();
   // Computes `features` from `bands`, the result of compute(). Both may be the same memory.
@@ -78,19 +78,19 @@ class Frames {
 void compute_features(Frames& frames, const Samples& sound, size_t count, float* rows);
 
 // Computes |X[k]|^2, k = 0 ... points / 2, of the Fourier transform X of the `points` real samples
-// in x. Returns x or `other`, whichever holds the result; the other one is free for bands. Both
+// in x. Returns x or `other`, whichever holds the result; the other one may then hold bands. Both
 // have room for `points` floats, and x is overwritten.
 float* power_spectrum(const SoundView& view, float* x, float* other);
 
 // Computes power spectra in integers, for CPUs without an FPU (integer_frames.cc).
 namespace integers {
 
-// Multiplies x with the window and computes the power spectrum. Amplitudes are within 2^-13 of the
-// largest one, since roots have 16 bits, unless the frame is loud only where the window is near
+// Multiplies x by the window and computes the power spectrum. Amplitudes are accurate to 2^-13 of
+// the largest one, since roots have 16 bits, unless the frame is loud only where the window is near
 // zero.
 float* spectrum(const SoundView& view, float* x, float* other);
 // Returns sum(weights * x), NaN if an element is not finite. For count < 256 the error is below
-// 2^-12 of the sum of magnitudes; its bound grows as count^2, to 2^-6 for 2049.
+// 2^-12 of the sum of magnitudes; its bound grows with count^2, to 2^-6 for 2049.
 float sum(const float* weights, const float* x, uint32_t count);
 // Returns log(x), within 2^-14; NaN if x is below 2^-126 or not finite.
 float logarithm(float x);

@@ -26,10 +26,10 @@ using arenite::integers::upper_bits;
 using arenite::integers::with_bits;
 
 // The real or imaginary part of a root, in steps of 2^-15.
-struct Turn {
+struct RootPart {
   int32_t steps;
 };
-Turn turn_of(float x) {
+RootPart root_part_of(float x) {
   const auto bits = bit_cast<uint32_t>(x);
   const auto magnitude = static_cast<int32_t>((bits & 0x7FFFFF) | 0x800000);
   const auto right = 134 - static_cast<int32_t>(field_of(bits));
@@ -47,17 +47,17 @@ struct Fixed {
   friend Fixed operator+(Fixed a, Fixed b) { return {a.bits + b.bits}; }
   friend Fixed operator-(Fixed a, Fixed b) { return {a.bits - b.bits}; }
   friend Fixed operator-(Fixed a) { return {0 - a.bits}; }
-  friend Fixed operator*(Fixed a, Turn b) {
+  friend Fixed operator*(Fixed a, RootPart b) {
     return {static_cast<uint32_t>(times_signed(a.number(), b.steps)) << 1};
   }
 };
 using Pair = Complex<Fixed>;
-using Root = Complex<Turn>;
+using Root = Complex<RootPart>;
 
 Root root_at(const float* pairs, size_t index) {
-  return {turn_of(pairs[2 * index]), turn_of(pairs[2 * index + 1])};
+  return {root_part_of(pairs[2 * index]), root_part_of(pairs[2 * index + 1])};
 }
-// Elements lie in floats that have their bits (integer_rows.h).
+// Elements are stored as floats with their bits (integer_rows.h).
 Pair at(const float* pair) {
   return {{bit_cast<uint32_t>(pair[0])}, {bit_cast<uint32_t>(pair[1])}};
 }
@@ -71,7 +71,7 @@ Pair halved(Pair x, uint32_t times) {
           {static_cast<uint32_t>(x.im.number() >> times)}};
 }
 
-// Returns how often elements are halved before `radix` of them are added, against overflow.
+// Returns how often elements are halved before `radix` of them are added, to avoid overflow.
 uint32_t halvings_of(uint32_t radix) { return radix == 2 ? 1 : radix < 5 ? 2 : 3; }
 
 // Stockham's algorithm, as in frames.cc. `exponent` grows by the halvings.
@@ -105,7 +105,7 @@ float* transform(const float* roots, uint32_t length, float* x, float* y, int32_
   return x;
 }
 
-// Returns the bits of the float nearest to magnitude * 2^exponent and not above it.
+// Returns the bits of the largest float that is not above magnitude * 2^exponent.
 uint32_t float_of(uint32_t magnitude, int32_t exponent) {
   if (magnitude == 0) return 0;
   const int32_t left = leading_zeros(magnitude);
@@ -140,7 +140,7 @@ float square_of(Pair a, int32_t exponent) {
   return bit_cast<float>(float_of(square, 2 * (exponent + 16 - left)));
 }
 
-// Multiplies the frame with the window and converts it to 30-bit integers with a common exponent:
+// Multiplies the frame by the window and converts it to 30-bit integers with a common exponent:
 // element = integer * 2^exponent. Returns false if an element is not finite.
 bool begin(const SoundView& view, float* frame, int32_t& exponent) {
   const uint32_t window = view.numbers->window;
@@ -218,7 +218,7 @@ float integers::logarithm(float x) {
   if (field < 1 || field >= static_cast<int32_t>(kNotFinite)) return __builtin_nanf("");
   const uint32_t fraction =
       arenite::integers::interpolated(kLogarithms.values, (bits & 0x7FFFFF) >> 2);
-  // log(2) in steps of 2^-22 and of 2^-15.
+  // log(2) in units of 2^-22 and of 2^-15.
   const int32_t y =
       (field - 127) * 2907270 + times_signed(static_cast<int32_t>(fraction << 8), 22713);
   const uint32_t magnitude = static_cast<uint32_t>(y < 0 ? -y : y);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram tokenization: finds the cut of a piece into tokens with the largest sum of scores, by
-// dynamic programming (Viterbi) over the ends of tokens:
+// Unigram tokenization: finds the segmentation of a piece into tokens with the largest sum of
+// scores, by dynamic programming (Viterbi) over the ends of tokens:
 //   score(0) = 0, score(end) = max over tokens [begin, end) of score(begin) + score(token)
-// Scores are doubles; of equal sums, the path with the longer last token wins, as in Hugging Face's
-// library.
+// Scores are doubles; among equal sums, the path with the longer last token wins, as in Hugging
+// Face's library.
 #include <cassert>
 #include <cstring>
 
@@ -43,8 +43,9 @@ class Paths {
   }
 
  private:
-  // The best path to byte `at` of the piece, in kPathWords elements: its score in two halves, the
-  // start of its last token, and that token; kNoToken for an unknown character.
+  // Accessors of the best path to byte `at` of the piece, stored in kPathWords elements: its score
+  // in two halves, the start of its last token, and that token, which is kNoToken for an unknown
+  // character.
   uint32_t& start(uint32_t at) { return work_[kPathWords * at + 2]; }
   TokenId& token(uint32_t at) { return work_[kPathWords * at + 3]; }
   double score(uint32_t at) const {
@@ -55,7 +56,7 @@ class Paths {
   void keep_score(uint32_t at, double value) {
     std::memcpy(&work_[kPathWords * at], &value, sizeof value);
   }
-  // The score of a token in whole_tokens, from the file.
+  // Returns the score of a token in whole_tokens, from the file.
   double score_at(size_t place) const {
     double value;
     std::memcpy(&value, &view_.scores[2 * place], sizeof value);
@@ -78,7 +79,7 @@ class Paths {
       const CodePoint code_point = part_.code_point(begin_ + end);
       bool found = true;
       for (uint32_t i = 0; found && i < code_point.bytes; ++i) {
-        const bool is_space = code_point.value == kLowLine;
+        const bool is_space = code_point.value == kSpaceMark;
         found = search.narrow(is_space ? uint8_t{' '} : part_.byte(begin_ + end + i));
         if (is_space) break;
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes a text: finds special tokens, cuts the parts between them into pieces, and writes the
+// Encodes a text: finds special tokens, splits the parts between them into pieces, and writes the
 // symbols of a piece after the tokens so far, where they are merged.
 //   "two words<|end|>"   part "two words", special token <|end|>
 //   part "two words"     pieces "two", " words", each looked up or merged from its symbols
@@ -42,9 +42,8 @@ Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic* why) 
     const bool added =
         has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
     if (linked(Need::kUnigram) && !added && is_too_small_) {
-      return refuse(why, Status::kInvalidArgument,
-                    "the span is too small for what the normalizer makes of this text", "out", 0,
-                    out_.size(), 0);
+      return refuse(why, Status::kInvalidArgument, "the span is too small for the normalized text",
+                    "out", 0, out_.size(), 0);
     }
     if (!added) {
       const Message reason = view_.kind == format::TokenizerKind::kWordPiece
@@ -108,7 +107,7 @@ bool Encoder::add_spaced(std::string_view text, size_t begin) {
 }
 
 // Whether `words` more elements fit after the tokens. A normalized part lies at the end of `out_`:
-// the elements must not overwrite its bytes from `position` on, which are not yet read.
+// the elements must not overwrite its unread bytes, from `position` on.
 bool Encoder::fits(size_t words, const Part& part, size_t position) {
   const char* const end =
       is_normalized_ ? part.at(position) : reinterpret_cast<const char*>(out_.data() + out_.size());
@@ -147,7 +146,7 @@ bool Encoder::has_prefix(std::string_view text, bool is_first) const {
   if (view_.prefix != format::Prefix::kUnlessSpace) return view_.prefix == format::Prefix::kAlways;
   const uint32_t first = decode_utf8(text).value;
   return first != ' ' &&
-         (first != kLowLine ||
+         (first != kSpaceMark ||
           (view_.kind != format::TokenizerKind::kSentencePieces &&
            (!linked(Need::kUnigram) || view_.kind != format::TokenizerKind::kUnigram)));
 }

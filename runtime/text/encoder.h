@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes texts. Special tokens divide a text into parts; the pre-tokenizer cuts parts into pieces;
-// a piece becomes symbols (bytes or characters) that are merged, or the best path of a Unigram
-// model; WordPiece cuts parts into words instead. encode_framed adds the special tokens around one
-// text or two.
+// Encodes texts. Special tokens divide a text into parts; the pre-tokenizer splits parts into
+// pieces; a piece becomes symbols (bytes or characters) that are merged, or the best path of a
+// Unigram model; WordPiece splits parts into words instead. encode_framed adds the special tokens
+// around one text or two.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +36,9 @@ struct BestPath {
   size_t refused = 0;  // position in the part of a character that has no token
 };
 // Writes the best tokens of a Unigram piece to the front of `work`. Unknown characters become the
-// tokens of their bytes, or unknown_token once for a run of them, or nothing. `is_refused` if the
-// tokenizer refuses unknown characters and the path has one.
-// REQUIRES: work.size() >= kPathWords * (bytes of the piece + 1).
+// tokens of their bytes, one unknown_token for a run of them, or nothing. Sets `is_refused` if the
+// tokenizer refuses unknown characters and the path has one. REQUIRES: work.size() >= kPathWords *
+// (bytes of the piece + 1).
 BestPath best_path(const format::TokenizerView& view, const Part& part, const Piece& piece,
                    std::span<uint32_t> work);
 

@@ -70,9 +70,9 @@ Status check_call(const format::TokenizerView& view, const Texts& texts, const F
   return Status::kOk;
 }
 
-// Lowers two lengths so that their sum is at most `tokens`: the longer one down to the shorter,
-// then both equally. If both are cut and `tokens` is odd, the longer text keeps one more token, or
-// the second of equally long ones, like Hugging Face's tokenizers.
+// Reduces two lengths so that their sum is at most `tokens`: the longer one down to the shorter,
+// then both equally. If both are truncated and `tokens` is odd, the longer text keeps one more
+// token, or the second one of equally long texts, as in Hugging Face's tokenizers.
 void share(size_t tokens, size_t& first, size_t& second) {
   size_t& shorter = first <= second ? first : second;
   size_t& longer = first <= second ? second : first;

@@ -25,8 +25,8 @@ Merge find_merge(const format::TokenizerView& view, uint32_t left, uint32_t righ
   return {view.merge_ranks[begin + place], view.merge_tokens[begin + place]};
 }
 
-// A merge gives the left symbol the token of both and unlinks the right one; symbols never move.
-// The leaves of the tree are the symbols, each with the rank of the pair that it begins.
+// A merge assigns the token of both to the left symbol and unlinks the right one; symbols never
+// move. The leaves of the tree are the symbols, each with the rank of the pair that it begins.
 class Merger {
  public:
   Merger(const format::TokenizerView& view, std::span<uint32_t> work, uint32_t symbols)

@@ -202,9 +202,9 @@ class Step {
     return end;
   }
 
-  // Returns the text that the charsmap has for the shortest prefix of `bytes` that is a key; null
-  // data if none is. The walk through the double array (SPEC.md) takes one unit for each byte, so
-  // it ends whatever the units are.
+  // Returns the charsmap's text for the shortest prefix of `bytes` that is a key; null data if
+  // there is none. The walk through the double array (SPEC.md) takes one unit for each byte, so it
+  // ends for any unit values.
   std::string_view mapped(std::string_view bytes) const {
     const std::span<const uint32_t> units = view_.charsmap.subspan(2, view_.charsmap[0]);
     const auto offset = [](uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); };

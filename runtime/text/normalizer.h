@@ -12,9 +12,9 @@
 
 namespace arenite::text {
 
-// Sets `normal` to the normalized text and returns true. It lies at the end of `space`, or is a
-// view of `text` if all steps only strip it. Returns false if `space` is too small for the result,
-// or for that of a step before. Bytes that are no UTF-8 stay as they are.
+// Sets `normal` to the normalized text and returns true. The text lies at the end of `space`, or is
+// a view of `text` if all steps only strip it. Returns false if `space` is too small for the
+// result, or for an intermediate one. Bytes that are not UTF-8 stay unchanged.
 bool normalize(const format::TokenizerView& view, std::string_view text, std::span<uint32_t> space,
                std::string_view& normal);
 

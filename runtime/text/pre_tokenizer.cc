@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kLongS = 0x17F;  // its upper case is S, so (?i:'s) matches it
 
-// Returns the code point; with any_case in lower case, if it is an ASCII letter or the long s.
+// Returns the code point; with any_case, lowercases ASCII letters and the long s.
 uint32_t lower(uint32_t code_point, bool any_case) {
   if (!any_case) return code_point;
   if (code_point == kLongS) return 's';
@@ -149,7 +149,7 @@ size_t PreTokenizer::next_where(size_t begin, bool numbers) const {
   while (end < part_.size()) {
     const CodePoint code_point = part_.code_point(end);
     if (numbers ? class_at(end) == CharacterClass::kNumber
-                : code_point.value == ' ' || code_point.value == kLowLine) {
+                : code_point.value == ' ' || code_point.value == kSpaceMark) {
       break;
     }
     end += code_point.bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pre-tokenizer: cuts a part of a text into pieces. Tokens never cross the border of a piece.
+// The pre-tokenizer: splits a part of a text into pieces. Tokens never cross the border of a piece.
 //   PreTokenizer pre_tokenizer(view, part);
 //   for (Piece piece; pre_tokenizer.next(piece);) add_piece(part, piece);  // as in Encoder
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace arenite::text {
 
-inline constexpr uint32_t kLowLine = 0x2581;  // SentencePiece's space
+inline constexpr uint32_t kSpaceMark = 0x2581;  // SentencePiece's space
 
 // Constants of the arithmetic that decomposes Hangul syllables: The Unicode Standard, section 3.12.
 inline constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;
@@ -42,11 +42,11 @@ class Part {
     return decode_utf8({text_.data() + begin, text_.size() - begin});
   }
 
-  // The address of a byte; of the prefix, that of the text's first byte.
-  // REQUIRES: position <= size().
+  // Returns the address of a byte; for the prefix, that of the text's first byte. REQUIRES:
+  // position <= size().
   const char* at(size_t position) const { return text_.data() + text_offset(position); }
 
-  // The index of that byte in the text without the prefix.
+  // Returns the index of that byte in the text without the prefix.
   size_t text_offset(size_t position) const {
     return position < prefix_bytes_ ? 0 : position - prefix_bytes_;
   }

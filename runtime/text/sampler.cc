@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples a token: keeps the top_k logits, turns them into weights, cuts by top_p and min_p, and
+// Samples a token: keeps the top_k logits, turns them into weights, filters by top_p and min_p, and
 // draws one. Heaps of candidates avoid sorting more of them than needed.
 #include "arenite/sampler.h"
 
@@ -43,8 +43,8 @@ class Heap {
   bool is_after(const Candidate& a, const Candidate& b) const {
     return worst_in_front_ ? better(a, b) : better(b, a);
   }
-  // Fills `place` with the child that belongs in front, that child's place likewise, and so on down
-  // to a leaf; puts `candidate` there and lets it rise.
+  // Moves the child that belongs in front to `place`, and repeats this down to a leaf; puts
+  // `candidate` there and lets it rise.
   [[gnu::noinline]] void sink(size_t place, size_t count, Candidate candidate) const {
     const size_t top = place;
     for (size_t child = 2 * place + 1; child < count; child = 2 * place + 1) {
@@ -81,7 +81,7 @@ class Logits {
 
   TokenId size() const { return static_cast<TokenId>(values_.size()); }
 
-  // at_most is an upper bound that is cheap; at is exact and searches the recent tokens.
+  // at_most returns a cheap upper bound; at is exact and searches the recent tokens.
   float at_most(TokenId id) const {
     return penalty_ == 1.0f ? values_[id] : std::max(values_[id], penalized(values_[id]));
   }
@@ -91,7 +91,7 @@ class Logits {
   }
 
  private:
-  // value > 0 ? value / penalty : value * penalty; clamped: finite values stay finite.
+  // value > 0 ? value / penalty : value * penalty; clamped, so that finite values stay finite.
   float penalized(float value) const {
     if (value == -kInfinity) return value;
     const float changed = value > 0.0f ? value / penalty_ : value * penalty_;
@@ -116,7 +116,7 @@ TokenId argmax(const Logits& logits) {
   return best;
 }
 
-// Fills `kept` with the best logits: a heap with the worst in front, or all in the order of ids.
+// Fills `kept` with the best logits: as a heap with the worst in front, or all in the order of ids.
 void keep_best(const Logits& logits, std::span<Candidate> kept) {
   const Heap heap(kept.data(), true);
   size_t count = 0;
@@ -209,17 +209,17 @@ Result<Sampler> Sampler::create(const SamplerOptions& options, Diagnostic* why) 
   constexpr Status kInvalid = Status::kInvalidArgument;
   // NaN fails each of these comparisons.
   if (!(options.repetition_penalty > 0.0f && options.repetition_penalty < kInfinity)) {
-    return refuse(why, kInvalid, "a repetition penalty is a finite number above 0",
+    return refuse(why, kInvalid, "repetition_penalty must be finite and above 0",
                   "repetition_penalty");
   }
   if (!(options.temperature >= 0.0f && options.temperature < kInfinity)) {
-    return refuse(why, kInvalid, "a temperature is a finite number from 0 on", "temperature");
+    return refuse(why, kInvalid, "temperature must be finite and at least 0", "temperature");
   }
   if (!(options.top_p > 0.0f && options.top_p <= 1.0f)) {
-    return refuse(why, kInvalid, "top_p is above 0 and at most 1", "top_p");
+    return refuse(why, kInvalid, "top_p must be above 0 and at most 1", "top_p");
   }
   if (!(options.min_p >= 0.0f && options.min_p <= 1.0f)) {
-    return refuse(why, kInvalid, "min_p is from 0 to 1", "min_p");
+    return refuse(why, kInvalid, "min_p must be from 0 to 1", "min_p");
   }
   Sampler sampler;
   sampler.options_ = options;

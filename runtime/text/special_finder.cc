@@ -89,7 +89,7 @@ uint32_t special_index(const format::TokenizerView& view, std::string_view name)
                                            : static_cast<uint32_t>(view.specials.size());
 }
 
-// Tokens are sorted: among those left, the one that equals the bytes so far comes first.
+// Tokens are sorted: among the remaining ones, the one that equals the bytes so far comes first.
 
 bool PrefixSearch::narrow(uint8_t byte) {
   if (whole() != order_.size()) ++begin_;

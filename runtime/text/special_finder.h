@@ -50,15 +50,17 @@ struct SpecialMatch {
 
 class SpecialFinder {
  public:
-  // Finds the special tokens that are read in every text (kReadAlways), or with `all` each of them.
+  // Finds the special tokens that are read in every text (kReadAlways), or all special tokens if
+  // `all`.
   SpecialFinder(const format::TokenizerView& view, bool all);
 
-  // Returns the leftmost match from `from` on, and of those the longest. Reads each byte once, and
-  // looks ahead only where a name may begin.
+  // Returns the leftmost match from `from` on, and the longest of those at the same place. Reads
+  // each byte once, and looks ahead only where a name may begin.
   SpecialMatch find(std::string_view text, size_t from) const;
 
  private:
-  // Index into special_order of the longest name at the start of `text`; its size if there is none.
+  // Returns the index into special_order of the longest name at the start of `text`; its size if
+  // there is none.
   uint32_t longest_at(std::string_view text) const;
   bool is_read(uint32_t order_index) const;
   std::string_view name(uint32_t order_index) const;
@@ -68,7 +70,8 @@ class SpecialFinder {
   uint32_t first_bytes_[8] = {};  // bit set of the first bytes of names
 };
 
-// Index into specials of a token, by its id or its name; the size of specials if it is none.
+// Returns the index into specials of a token, by its id or its name; the size of specials if there
+// is none.
 uint32_t special_index(const format::TokenizerView& view, TokenId token);
 uint32_t special_index(const format::TokenizerView& view, std::string_view name);
 

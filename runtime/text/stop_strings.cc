@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds back text that may be the beginning of a stop string: always fewer bytes than the longest
-// stop string has. With the stop string "END":
+// Holds back text that may be the beginning of a stop string: always less than the longest stop
+// string. With the stop string "END":
 //   next("the E") releases "the "; next("Nd") releases "ENd"
 #include <algorithm>
 #include <cassert>

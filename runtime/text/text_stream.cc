@@ -30,7 +30,7 @@ uint32_t open_bytes(std::string_view bytes) {
   return 0;
 }
 
-// With kCleansUp, decoding puts no space before tokens that begin with one of these.
+// With kCleansUp, decoding omits the space before tokens that begin with one of these.
 constexpr std::string_view kCleanedUp[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
 
 bool has_space_before(const format::TokenizerView& view, std::string_view token) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does the steps of Hugging Face's BertNormalizer, BertPreTokenizer and WordPiece in one pass over
-// the characters:
-//   "Playing!"   folded and cut: "playing", "!"   tokens: play ##ing !
+// Performs the steps of Hugging Face's BertNormalizer, BertPreTokenizer and WordPiece in one pass
+// over the characters:
+//   "Playing!"   folded and split: "playing", "!"   tokens: play ##ing !
 // A look-up begins at a character and reads no further than the longest token.
 #include "text/word_pieces.h"
 #include "text/pre_tokenizer.h"
@@ -62,7 +62,7 @@ bool WordPieces::run() {
     const CodePoint next = decode_utf8({text_.data() + position, text_.size() - position});
     const uint32_t code_point =
         next.value == kInvalidCodePoint ? kReplacementCharacter : next.value;
-    // Classified before folding; what an ideograph folds to is still a word by itself.
+    // Classified before folding; the folded form of an ideograph is still a word by itself.
     const bool is_word = view_.has(format::kIdeographsAreWords) && is_ideograph(code_point);
     if (is_word && !end_word()) return false;
     const Folded folded = fold(view_, code_point);

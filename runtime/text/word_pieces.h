@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece, the tokenization of BERT: folds a text, cuts it into words, and replaces each word
-// from left to right by the longest tokens that match.
+// WordPiece, BERT's tokenization: folds a text, splits it into words, and replaces each word from
+// left to right by the longest matching tokens.
 #pragma once
 
 #include <array>

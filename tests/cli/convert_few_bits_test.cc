@@ -172,7 +172,7 @@ TEST_F(ConvertFewBits, RolesComeFromTheGraph) {
                            "up=f32", "down=f32"}) {
     EXPECT_TRUE(ends(keeps(rule), kDone)) << rule;
   }
-  EXPECT_TRUE(ends(keeps("gate=f32"), kBadInput, {"or embedding, output, attention"}));
+  EXPECT_TRUE(ends(keeps("gate=f32"), kBadInput, {"roles are embedding, output, attention"}));
 }
 
 // A head for each variable, whose result is scaled back, and a head over the token axis.

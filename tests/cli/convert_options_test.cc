@@ -300,7 +300,7 @@ TEST_F(ConvertOptions, FoldersOfHuggingFaceAreComparedToo) {
   std::filesystem::remove(output());
   write_ids(folder_, "5,", {3, 1, 4, 1, 6});
   EXPECT_TRUE(ends(convert(folder, {"--expect", x + "," + y}), kBadInput,
-                   {"outputs differ", "what the author's own file says"}));
+                   {"outputs differ", "relies on the author's own file alone"}));
   EXPECT_FALSE(has_written());
 }
 
@@ -316,8 +316,8 @@ TEST_F(ConvertOptions, TrainingStateBesideWeightsIsIgnored) {
   EXPECT_TRUE(ends(convert(fixture("nanogpt_relu", "lightning.ckpt"),
                            {"--activation", "relu", "--norm-first", "--expect", expect}),
                    kDone,
-                   {"'criterion.weight' is of the training, not of the model",
-                    "'train_acc.total' is of the training"}));
+                   {"'criterion.weight' belongs to training, not to the model",
+                    "'train_acc.total' belongs to training"}));
 }
 
 TEST_F(ConvertOptions, AnAverageBesideTheWeightsNeedsAChoice) {
@@ -378,7 +378,7 @@ TEST_F(ConvertOptions, NamesOfClassesComeFromAConfigOrAFile) {
                    kDone, {"--labels"}));
   EXPECT_NE(read_bytes(output()).find("class 10"), std::string::npos);
   folder_.write("config.json", R"({"id2label": {)" + ids + "}}");
-  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"names of classes, from", "config.json'"}));
+  EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"class names from", "config.json'"}));
   EXPECT_NE(read_bytes(output()).find("kind 10"), std::string::npos);
   folder_.write("config.json", R"({"id2label": {"0": "a", "1": "b"}})");
   EXPECT_TRUE(ends(convert(model, {"-v"}), kDone, {"has 2, and the program outputs 11 values"}));
@@ -406,7 +406,7 @@ TEST_F(ConvertOptions, ExpectAllowsForTheTypeThatTheAuthorComputesIn) {
   EXPECT_TRUE(ends(convert(file("bfloat16.pt2"), {"--expect", expect}), kDone));
   EXPECT_TRUE(ends(convert(file("bfloat16.pt2"),
                            {"--expect", file("int8_input.npy") + "," + file("int8_expected.npy")}),
-                   kBadInput, {"expected 0.03125 of that at most", "the author's own file says"}));
+                   kBadInput, {"expected at most 0.03125 of that", "the author's own file alone"}));
 }
 
 TEST_F(ConvertOptions, NumbersThatTheFormatCannotHoldAreNamed) {

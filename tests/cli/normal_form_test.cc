@@ -84,7 +84,7 @@ TEST_F(NormalForm, DoesNotChangeNamesOfSpecialTokens) {
 
 TEST_F(NormalForm, ContradictionsAreReported) {
   EXPECT_TRUE(ends(report_, kDone,
-                   {"texts are expected in Unicode's form C",
+                   {"texts must be in Unicode normalization form C",
                     "add_bos_token is true; yet texts begin with no token"}));
 }
 

@@ -157,7 +157,7 @@ TEST_F(OutputFiles, DevicesFoldersAndMissingFoldersAreRefusedFirst) {
   EXPECT_TRUE(cannot_write(stdout_link(), "not a regular file"));
   EXPECT_TRUE(fs::is_symlink(stdout_link()));
   EXPECT_TRUE(cannot_write(path("intent"), "it is a folder"));
-  EXPECT_TRUE(cannot_write(path("none/out"), "make it first"));
+  EXPECT_TRUE(cannot_write(path("none/out"), "create it first"));
   EXPECT_TRUE(cannot_write(small_ + "/out", "Not a directory"));
   // Before the input is read at all.
   EXPECT_TRUE(ends(run_arenite({"convert", "missing", "-o", path("none/out")}), kBadInput,

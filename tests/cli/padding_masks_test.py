@@ -22,7 +22,7 @@ RIGHT = {
               "input 7 (memory_key_padding_mask) becomes the lengths"],
     "made": ["sequences of 'target' begin with a token that counts"],
     "made_infinite": ["sequences of 'target' begin with a token that counts"],
-    "left": ["sequences of 'ids' begin with a token that counts", "of the padding 0"],
+    "left": ["sequences of 'ids' begin with a token that counts", "of padding 0"],
     "last_id": [],
     "any_of": [],
     "is_in": [],

@@ -143,7 +143,7 @@ TEST_F(RunEncoder, RefusesWhatDoesNotFit) {
     return ends(run_on(model, input, options), kBadInput, parts);
   };
   EXPECT_TRUE(refuses({"--mask", write_bytes("m.npy", "2, 4", {1, 1, 1, 1, 0, 0, 0, 0})},
-                      {"hides a whole sequence"}));
+                      {"hides all of the sequence"}));
   EXPECT_TRUE(refuses({"--mask", write_bytes("m.npy", "2, 4", {1, 1, 2, 1, 0, 0, 0, 1})},
                       {"m.npy'", "found 2", "from 0 to 1"}));
   EXPECT_TRUE(refuses({"--mask", write_bytes("m.npy", "4, 2", {1, 1, 1, 1, 0, 0, 0, 1})},

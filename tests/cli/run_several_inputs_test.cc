@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
         BatchModel{"row_of_three", 1, "exactly 1 token"}, BatchModel{"columns", 2, ""},
         BatchModel{"flat_columns", 1, ""}, BatchModel{"filled", 1, "any length"},
         BatchModel{"any_and_all", 1, "any length"},
-        BatchModel{"unread", 3, "input 'user' is unused, and is not asked for"},
+        BatchModel{"unread", 3, "input 'user' is unused, and is not an input of the model"},
         BatchModel{"ends_count", 1, "ends sequences of 'x' after as many tokens as are not 0"},
         BatchModel{"ends_before", 1, "ends sequences of 'x' before the first id 0"},
         BatchModel{"ends_last", 2, "ends sequences of 'x' at its last token that is not 0"},
@@ -166,7 +166,7 @@ TEST(RunPairs, AreOneMoreInput) {
     return (convert_fixture("pairs") / name).string();
   };
   ASSERT_TRUE(ends(run_arenite({"convert", file("bits.pt2"), "-o", model, "-v"}), kDone,
-                   {"pairs that a call gives", "--input pairs=FILE"}));
+                   {"pair mask of each call", "--input pairs=FILE"}));
   EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {"which tokens see which"}));
   const auto run = [&](const std::vector<std::string>& pairs) {
     std::vector<std::string> words = {"run",      model, "--input", file("bits_input.npy"),

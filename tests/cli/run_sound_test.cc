@@ -86,7 +86,7 @@ TEST_F(RunSound, RefusesOtherFilesAndModels) {
   ASSERT_TRUE(ends(convert({}), kDone));
   EXPECT_TRUE(ends(run(write_wave(samples)), kBadInput, {"convert it with --sound"}));
   EXPECT_TRUE(ends(convert({"--sound", "whisper"}), kBadInput,
-                   {"a frame has 80 features, and the model reads 32"}));
+                   {"a frame has 80 features, but the model reads 32"}));
 }
 
 // ---- programs that take samples (make_sound_programs.py) ----
@@ -140,7 +140,7 @@ TEST_F(RunSoundProgram, PadsAsTheConfigSays) {
     expect_output(config, 1e-5);
   }
   EXPECT_TRUE(ends(convert({"--sound", "whisper,mels=8,length=50"}, fixture("heard.pt2")),
-                   kBadInput, {"50 samples long, 0 tokens", "length=0"}));
+                   kBadInput, {"padded to 50 samples, 0 tokens", "length=0"}));
 }
 
 TEST_F(RunSoundProgram, RefusesOtherFeatures) {

@@ -77,7 +77,7 @@ TEST(Recognise, KnowsModulesByTheirParameters) {
   EXPECT_TRUE(refuses([&] { model_at(bare, {.heads = 3}); }, {"torch.nn.MultiheadAttention"}));
   layer["position.weight"] = random_tensor("position", {9, 12});
   const auto whole = folder.write("model.safetensors", safetensors_of(layer));
-  EXPECT_TRUE(refuses([&] { model_at(whole); }, {"a state dict does not say all"}));
+  EXPECT_TRUE(refuses([&] { model_at(whole); }, {"a state dict does not define the whole"}));
 }
 
 // A folder of arrays, a tensor each, as numpy.save writes them.

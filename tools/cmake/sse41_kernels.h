@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comes before XNNPACK's SSE4.1 kernels. Min and max keep NaN, as in SSE ones. And a panel of four
-// outputs in int4, or of eight in int8, need not begin at a multiple of 16 bytes; the instructions
-// for any place are as fast where it is one.
+// Included before XNNPACK's SSE4.1 kernels. Min and max keep NaN, as in the SSE kernels. A panel of
+// four int4 or eight int8 outputs need not begin at a multiple of 16 bytes, so loads are unaligned
+// ones, which are as fast at aligned addresses.
 #pragma once
 
 #include <smmintrin.h>

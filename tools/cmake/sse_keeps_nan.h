@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comes before XNNPACK's SSE kernels: min and max of (value, limit) become those of (limit, value),
-// since the instructions give their second operand where either is NaN.
+// Included before XNNPACK's SSE kernels. Swaps the operands of min and max from (value, limit) to
+// (limit, value), since the instructions return their second operand if either is NaN.
 #pragma once
 
 #include <xmmintrin.h>

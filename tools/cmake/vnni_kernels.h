@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comes before XNNPACK's VNNI kernels. Activations are stored as unsigned bytes (128 more), as the
-// instructions want them, so that their sign bits need not be turned inside the loop. And kernels
-// that prefetch weights reach 2 KB further: 15 lines are too few for weights that come from memory,
-// above all where the next page of a mapped file must be found first.
+// Included before XNNPACK's VNNI kernels. Activations are stored as unsigned bytes (128 added), as
+// the instructions need them, so that the inner loop need not flip sign bits. Kernels that prefetch
+// weights reach 2 KB further: 15 cache lines are too few for weights that come from memory, above
+// all where the next page of a mapped file must be found first.
 #pragma once
 
 #include <immintrin.h>

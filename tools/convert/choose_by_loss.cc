@@ -24,7 +24,7 @@
 namespace arenite::convert {
 namespace {
 
-// Matrices that are stored as one tensor if their types are equal.
+// Matrices that are stored as one tensor if they have the same type.
 struct Group {
   std::vector<std::string> names;
   std::vector<TensorType> types;  // the largest first
@@ -50,7 +50,7 @@ std::vector<bool> cheapest(const std::vector<Step>& steps, uint64_t wanted) {
   constexpr size_t kUnits = size_t{1} << 20;
   const uint64_t unit = format::kSegmentUnit * (wanted / format::kSegmentUnit / kUnits + 1);
   const size_t units = static_cast<size_t>((wanted + unit - 1) / unit);
-  // costs[u]: the least that saving u units costs; takes[i][u]: whether step i is part of it.
+  // costs[u] is the least loss that saves u units; takes[i][u] tells whether step i is part of it.
   std::vector<double> costs(units + 1, HUGE_VAL);
   costs[0] = 0.0;
   std::vector<std::vector<bool>> takes(steps.size(), std::vector<bool>(units + 1));
@@ -90,10 +90,10 @@ class Search {
     if (budget_.max_bytes) {
       require_reachable(lowest);
       if (bytes_of(highest) <= *budget_.max_bytes) {
-        return chosen(highest, "the file is small enough with all as large as they can be");
+        return chosen(highest, "the file is small enough with all matrices at their largest type");
       }
     }
-    // The middle: q8, where a group can be that.
+    // The middle level is q8 for groups that can have it.
     const Levels middle = levels([](const Group& group) {
       return group.types[0] == TensorType::kF32 && group.types.size() > 1 ? size_t{1} : size_t{0};
     });
@@ -103,13 +103,13 @@ class Search {
     if (is_middle_enough) return lower(highest, middle);
     round(lowest);
     if (!budget_.max_bytes && keeps_perplexity(lowest)) {
-      return chosen(lowest, "the perplexity is kept with all as small as they can be");
+      return chosen(lowest, "the perplexity is kept with all matrices at their smallest type");
     }
     return lower(middle, lowest);
   }
 
  private:
-  // ---- which matrices there are ----
+  // ---- collecting the matrices ----
 
   void find_groups() {
     std::map<std::string, FreeMatrix> free;
@@ -160,7 +160,7 @@ class Search {
     return all;
   }
 
-  // ---- models ----
+  // ---- models of candidates ----
 
   std::vector<WeightRule> rules_of(const Levels& levels) const {
     std::vector<WeightRule> rules;
@@ -196,8 +196,8 @@ class Search {
     return write_model(lower_graph(graph), {target()});
   }
 
-  // Returns the best target of this CPU among the wanted ones, else among all; the finished model
-  // is compared on the same target.
+  // Returns the best target of this CPU among the requested ones, else among all. The finished
+  // model is compared on the same target.
   Target target() const {
     Target best = best_kernels().target;
     bool is_found = false;
@@ -211,7 +211,7 @@ class Search {
 
   // ---- measuring ----
 
-  // Rounds every matrix to its type; gives the model in float32.
+  // Rounds every matrix to its type. Returns the float32 model.
   AlignedBytes round(const Levels& levels) {
     Graph graph = graph_of(rules_of(levels));
     return quantize_weights(graph, plan_.name, plan_.tokenizer, plan_.calibration, before_)
@@ -224,7 +224,7 @@ class Search {
     refuse_if(budget_.max_perplexity_increase && !(predicts_tokens(model) && before_.calibration),
               "{}: --max-perplexity-increase: {}: pass --max-bytes with --weights auto instead",
               plan_.path,
-              before_.calibration ? "the model gives no probabilities of what comes next"
+              before_.calibration ? "the model does not predict a next token"
                                   : "there is no text to measure it on");
     if (before_.calibration) {
       distance_.emplace(reference, before_.calibration->fitted);
@@ -232,8 +232,8 @@ class Search {
       if (budget_.max_perplexity_increase) perplexity_ = perplexity_of(reference, held_out_);
     } else {
       notes_.emplace_back(
-          "types are chosen for made-up input: pass --calibrate FILE with what the model will see");
-      distance_.emplace(reference, made_up_input(model).held_out);
+          "types are chosen by random input: pass --calibrate FILE with realistic input");
+      distance_.emplace(reference, random_inputs(model).held_out);
     }
   }
 
@@ -242,7 +242,7 @@ class Search {
     return std::expm1(found.mean_nll - perplexity_.mean_nll) <= *budget_.max_perplexity_increase;
   }
 
-  // Returns the steps that a stage can take, cheapest loss per saved byte first.
+  // Returns the possible steps of a stage, in order of loss per saved byte.
   std::vector<Step> steps(const Levels& from, const Levels& to) {
     const double before = distance_->of(file_of(from));
     const uint64_t bytes = bytes_of(from);
@@ -260,7 +260,7 @@ class Search {
     return steps;
   }
 
-  // ---- choosing ----
+  // ---- choosing types ----
 
   ChosenWeights lower(const Levels& from, const Levels& to) {
     const std::vector<Step> all = steps(from, to);
@@ -275,8 +275,8 @@ class Search {
     return result;
   }
 
-  // Takes the cheapest steps that save enough bytes, then undoes those that still fit the budget,
-  // the most helpful first.
+  // Takes the cheapest steps that save enough bytes, then undoes steps while the result still fits
+  // the budget, the most helpful first.
   Levels small_enough(const Levels& from, const Levels& to, const std::vector<Step>& all) const {
     const uint64_t bytes = bytes_of(from);
     const uint64_t wanted = bytes - std::min(bytes, *budget_.max_bytes);
@@ -285,7 +285,7 @@ class Search {
     for (size_t i = 0; i < all.size(); ++i) {
       if (taken[i]) levels[all[i].group] = to[all[i].group];
     }
-    // Sums of savings may be off by what aligns tensors.
+    // Sums of savings may be off by the alignment of tensors.
     for (size_t i = 0; i < all.size() && bytes_of(levels) > *budget_.max_bytes; ++i) {
       levels[all[i].group] = to[all[i].group];
     }
@@ -297,7 +297,7 @@ class Search {
     return levels;
   }
 
-  // Takes as many steps, in order, as the perplexity allows.
+  // Takes as many steps, in order, as the perplexity budget allows.
   Levels good_enough(const Levels& from, const Levels& to, const std::vector<Step>& all) {
     const auto after = [&](size_t count) {
       Levels levels = from;
@@ -319,7 +319,7 @@ class Search {
     const std::string cost = fmt::format(
         "{:.1e} {} for {} bytes, place {} of {}", step.loss,
         distance_->has_probabilities() ? "nats of KL" : "of cosine", step.saved, place + 1, places);
-    return is_lowered ? fmt::format("as {} alone, it costs {}", lowered, cost)
+    return is_lowered ? fmt::format("lowered alone to {}, it costs {}", lowered, cost)
                       : fmt::format("{} would cost {}", lowered, cost);
   }
 
@@ -341,9 +341,9 @@ class Search {
     const uint64_t least = bytes_of(lowest);
     if (least <= *budget_.max_bytes) return;
     throw InputError(
-        "{}: --max-bytes: found {}, expected at least {}, which the file takes with all matrices "
-        "as small as they can be{}{}",
-        plan_.path, *budget_.max_bytes, least, keep_.empty() ? "" : ", but for those of --keep",
+        "{}: --max-bytes: found {}, expected at least {}, the file's size with all matrices at "
+        "their smallest type{}{}",
+        plan_.path, *budget_.max_bytes, least, keep_.empty() ? "" : ", except those of --keep",
         plan_.targets.size() > 1 ? ": pass fewer targets" : "");
   }
 

@@ -16,8 +16,8 @@
 
 namespace arenite::convert {
 
-// Limits of the result. At least one is set; max_bytes takes precedence, and perplexity is then
-// what it is.
+// Limits of the result. At least one is set. If max_bytes is set, it decides and perplexity is not
+// limited.
 struct WeightBudget {
   std::optional<uint64_t> max_bytes{};              // of the file, with all targets
   std::optional<double> max_perplexity_increase{};  // relative: 0.01 is one percent
@@ -48,15 +48,15 @@ struct ChosenWeights {
 };
 
 // Chooses among f32, q8 and q4, where they fit. The first stage lowers matrices from f32 to q8;
-// only if all of that is not enough, the second lowers them to q4. Each stage lowers each matrix
-// alone, with the elements that its file would hold, and measures the loss versus the float32
-// model: the mean KL divergence over up to 1024 calibration tokens or, for models without
+// only if that is not enough for all of them, the second stage lowers them to q4. Each stage lowers
+// each matrix alone, to the elements that its file would hold, and measures the loss versus the
+// float32 model: the mean KL divergence over up to 1024 calibration tokens or, for models without
 // probabilities, one minus the mean cosine.
 //
-// For max_bytes it lowers the set that saves enough bytes at the least sum of losses. For
-// perplexity it lowers in the order of loss per saved byte as far as the perplexity of held-out
-// text allows, found by bisection. Rounded matrices are cached in `before`. Throws InputError for a
-// budget that cannot be kept or measured.
+// For max_bytes, lowers the set that saves enough bytes at the least sum of losses. For perplexity,
+// lowers in order of loss per saved byte as far as the perplexity of held-out text allows, found by
+// bisection. Rounded matrices are cached in `before`. Throws InputError for a budget that cannot be
+// met or measured.
 ChosenWeights choose_by_loss(const ConversionPlan& plan, const std::vector<WeightRule>& keep,
                              const WeightBudget& budget, RoundingCache& before);
 

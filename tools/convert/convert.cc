@@ -25,21 +25,21 @@
 namespace arenite::convert {
 namespace {
 
-// Above this share of the largest output the conversion itself is wrong.
+// A larger share of the largest output means that the conversion itself is wrong.
 constexpr double kModelErrorMax = 1e-3;
 constexpr double kModuleErrorMax = 1e-4;
 
-// Tolerated difference of outputs that the author computed in float16 or bfloat16, in roundings of
-// that type.
+// Tolerated difference from outputs that the author computed in float16 or bfloat16, in rounding
+// steps of that type.
 constexpr double kDigitsOfAuthor = 8.0;
 
-// Counts the elements of the larger matrices, which make up nearly all of a model.
+// Counts the elements of the large matrices, which make up nearly all of a model.
 uint64_t weights_of(const TransformerSpec& spec) {
   const uint64_t width = spec.model_dim;
   return width * spec.vocab_size + spec.layers.size() * width * (2 * width + 2 * spec.ffn_dim);
 }
 
-bool has_few_bits(const Graph& graph) {
+bool has_quantization(const Graph& graph) {
   return graph.kv_cache != TensorType::kF32 ||
          std::ranges::any_of(graph.order(), [&](ValueId value) {
            const auto* linear = graph.as<LinearNode>(value);
@@ -49,7 +49,7 @@ bool has_few_bits(const Graph& graph) {
          });
 }
 
-// Returns the tokenizer beside the model, or the requested one.
+// Returns the requested tokenizer, else the one next to the model.
 std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
                                           const ConvertOptions& options,
                                           const std::string& quoted) {
@@ -61,23 +61,24 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
   throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
 }
 
-// Makes sequences of input 0 as long as sounds are padded to: the extractor of a model's training
-// knows no others. A program of one length knows better.
+// Fixes the length of input 0's sequences to the length that sounds are padded to, since the
+// feature extractor used in training produces no other length. A program with a fixed length takes
+// precedence.
 void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples, uint32_t frames,
                 const std::string& quoted) {
   if (samples == 0 || (input.tokens_min > 1 && input.tokens_min == input.positions_max)) return;
   const uint64_t tokens = numbers.frames(samples) / frames;
   const uint64_t most = input.positions_max != 0 ? input.positions_max : 1u << 24;
-  refuse_if(tokens > most || tokens != format::allowed_length(input, static_cast<uint32_t>(tokens)),
-            "{}: --sound: each sound is made {} samples long, {} tokens, and the model takes {} to "
-            "{}: pass length=N, the samples of your training's sounds, or length=0 where they are "
-            "not padded",
-            quoted, samples, tokens, std::max(1u, input.tokens_min), most);
+  refuse_if(
+      tokens > most || tokens != format::allowed_length(input, static_cast<uint32_t>(tokens)),
+      "{}: --sound: each sound is padded to {} samples, {} tokens, but the model takes {} to {}: "
+      "pass length=N, the samples that training padded sounds to, or length=0 if it did not",
+      quoted, samples, tokens, std::max(1u, input.tokens_min), most);
   input.tokens_min = input.positions_max = static_cast<uint32_t>(tokens);
   input.tokens_step = 0;
 }
 
-// Returns the sound front end of the model's first input, if an option or the program gives one.
+// Returns the sound front end of the model's first input, if an option or the program defines one.
 std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
                                    ExportedModel* exported, const std::string& quoted) {
   if (exported != nullptr && exported->sound) return exported->sound;
@@ -94,8 +95,8 @@ std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
   };
   const uint32_t width = graph.width(*std::ranges::find_if(graph.order(), is_input));
   refuse_if(width % features != 0 || width / features > kFramesPerTokenMax,
-            "{}: --sound: a frame has {} features, and the model reads {}: expected as many, or a "
-            "multiple of a frame's",
+            "{}: --sound: a frame has {} features, but the model reads {}: expected the same "
+            "number, or a multiple of a frame's",
             quoted, features, width);
   GraphInput& input = graph.inputs[0];
   const GraphInput before = input;
@@ -108,8 +109,8 @@ std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
   return sound;
 }
 
-// Makes the longest sequence `context` positions; 0: as it is. Throws InputError, which begins with
-// `path`, for more than the model has; `positions_max` 0 is a model for any number.
+// Limits the longest sequence to `context` positions; 0 keeps the model's limit. Throws InputError,
+// which begins with `path`, if the model has fewer; `positions_max` 0 means no limit.
 void limit_context(uint32_t& positions_max, uint32_t context, const std::string& path) {
   if (context == 0) return;
   refuse_if(positions_max != 0 && context > positions_max,
@@ -124,8 +125,8 @@ void refuse_context_of_images(const Graph& graph, const std::string& path) {
             path, graph.axes[0].rows);
 }
 
-// Returns the accepted difference from a program that computes in fewer digits than float32: some
-// last digits, added up over its layers.
+// Returns the tolerated difference from a program that computes with less precision than float32: a
+// few units in the last place, accumulated over its layers.
 double author_difference_max(const ExportedProgram& program) {
   double largest = kAuthorDifferenceMax;
   for (const Call& node : program.nodes) {
@@ -150,7 +151,7 @@ bool has_integer_weights(const ExportedProgram& program) {
          });
 }
 
-// The names of the columns that the graph gives out: lines, or JSON with an id2label.
+// Reads the names of the output columns, from lines or from JSON with an id2label.
 std::vector<std::string> read_label_file(const std::filesystem::path& file, uint32_t columns) {
   const FileMap map(file);
   std::string_view text = map.text();
@@ -170,14 +171,14 @@ std::vector<std::string> read_label_file(const std::filesystem::path& file, uint
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   refuse_if(labels.size() != columns,
-            "{}: it has {} labels, one per line, and the model outputs {} values: expected as many "
-            "labels",
+            "{}: it has {} labels, one per line, but the model outputs {} values: expected a label "
+            "for each",
             quote(file.string()), labels.size(), columns);
   return labels;
 }
 
 // Sets the labels of the output columns from `options` or, for an exported program, from a
-// config.json beside it.
+// config.json next to it.
 void name_columns(Recognised& model, const std::filesystem::path& path,
                   const ConvertOptions& options) {
   const uint32_t columns = model.graph.width(model.graph.output);
@@ -193,15 +194,15 @@ void name_columns(Recognised& model, const std::filesystem::path& path,
   if (labels == object.end() || !labels->is_object()) return;
   if (labels->size() != columns) {
     model.account.assumed.push_back(
-        fmt::format("no names of classes: {} has {}, and the program outputs {} values",
+        fmt::format("no class names: {} has {}, and the program outputs {} values",
                     quote(config.string()), labels->size(), columns));
     return;
   }
   model.graph.labels = read_label_file(config, columns);
-  model.account.given.push_back(fmt::format("names of classes, from {}", quote(config.string())));
+  model.account.given.push_back(fmt::format("class names from {}", quote(config.string())));
 }
 
-// Recognises the model at `path`, with the outputs that `options` name.
+// Recognises the model at `path`, with the outputs that `options` select.
 Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions& options) {
   ModelOptions source = options.source;
   source.sound_rate = rate_alone(options.sound);
@@ -213,7 +214,7 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   }
   Recognised read = recognise(opened, source);
   refuse_if(options.decoder.empty() && !options.source.encoded.empty(),
-            "{}: --encoded names an input of a second program: give that, too",
+            "{}: --encoded names an input of a second program: pass that program, too",
             quote(path.string()));
   if (!source.state_dict.empty()) {
     read.account.given.push_back(fmt::format("--state-dict {}", source.state_dict));
@@ -241,8 +242,8 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   return read;
 }
 
-// Names of CPUs as compilers, boards and people have them, in small letters and digits alone, and
-// the targets for them. The first that is found counts.
+// CPU names used by compilers, boards and users, in lower-case letters and digits only, with their
+// targets. The first match counts.
 constexpr std::pair<std::string_view, const char*> kCpuNames[] = {
     {"cortexm52", "cortex-m-mve"},
     {"cortexm55", "cortex-m-mve"},
@@ -300,7 +301,7 @@ constexpr std::pair<std::string_view, const char*> kCpuNames[] = {
     {"x64", "x86-64-v2, or x86-64-v3 with AVX2"},
     {"amd64", "x86-64-v2, or x86-64-v3 with AVX2"}};
 
-// "for that CPU take ..., or portable, which every CPU runs; "
+// Returns "for that CPU take ..., or portable, which every CPU runs; ".
 std::string hint_of_cpu(const std::string& part) {
   std::string letters;
   for (const char c : part) {
@@ -316,7 +317,7 @@ std::string hint_of_cpu(const std::string& part) {
   return "";
 }
 
-// One name, or "native".
+// Parses one name, or "native".
 Target parse_target(const std::string& part) {
   if (part == "native") return best_kernels().target;
   std::vector<std::string> known;
@@ -396,13 +397,13 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.fallbacks = choose_types(conversion.rewritten, rules);
   conversion.rewritten = rewrite(std::move(conversion.rewritten), options.without_passes);
   conversion.rewritten.kv_cache = options.kv_cache;
-  if (has_few_bits(conversion.rewritten)) {
+  if (has_quantization(conversion.rewritten)) {
     conversion.quantization =
         quantize_weights(conversion.rewritten, name, tokenizer, options.calibration, before);
   } else if (!options.calibration.files.empty() && !options.budget) {
     throw InputError(
-        "{}: --calibrate: all weights are float32, which nothing is rounded for: pass "
-        "--weights or --kv int8, too, or drop the option",
+        "{}: --calibrate: all weights are float32, so nothing is quantized: pass --weights or --kv "
+        "int8, too, or drop the option",
         quoted);
   }
   conversion.program = lower(conversion.rewritten, name);
@@ -414,7 +415,8 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   if (tokenizer && conversion.program.functions.size() > 1) {
     const uint32_t start = tokenizer->start + 1;
     refuse_if(start >> (kUnreadInputShift - kStartTokenShift) != 0,
-              "{}: its decoder begins with token {}, which a file cannot say", quoted, start - 1);
+              "{}: its decoder begins with token {}, an id too large for a model file to store",
+              quoted, start - 1);
     conversion.program.array_flags |= start << kStartTokenShift;
   }
   conversion.file = pack_model(conversion.program, targets, quoted);

@@ -38,9 +38,9 @@ struct Recognised {
   Account account{};
 };
 
-// Tries the known forms in a fixed order and reads the first whose signature matches; where
-// `options` ask for one, an attention module. Throws InputError for a model that is not supported,
-// and for an option that the model does not have or contradicts.
+// Tries the known forms in a fixed order and reads the first whose signature matches, or an
+// attention module if `options` ask for one. Throws InputError for an unsupported model, and for an
+// option that the model does not have or contradicts.
 Recognised recognise(const Opened& model, const ModelOptions& options = {});
 
 struct ConvertOptions {
@@ -52,9 +52,9 @@ struct ConvertOptions {
   std::optional<WeightBudget> budget{};
   Calibration calibration{};
   TensorType kv_cache = TensorType::kF32;  // default of sessions
-  // The second of two exported programs, which takes the output of the first; or empty.
+  // The second of two exported programs, which takes the first one's output; or empty.
   std::filesystem::path decoder{};
-  // Reference inputs and outputs, which also tell for which lengths an exported program holds.
+  // Reference inputs and outputs, which also show at which lengths an exported program is valid.
   std::vector<AuthorFiles> expect{};
   std::filesystem::path labels{};  // names of the output's columns; empty: those beside the model
   std::string sound{};             // sound front end of the features (parse_sound), or empty
@@ -80,13 +80,13 @@ struct Conversion : ConvertedModel {
 // InputError for an unknown name.
 std::vector<Target> parse_targets(const std::string& text);
 
-// Reads the model at `path`, packs it, and compares it in this process with the graph, on every
-// target that this CPU has, also token by token where the model supports it. Throws InputError for
+// Reads the model at `path`, packs it, and compares it in this process with the graph on every
+// target that this CPU runs, also token by token if the model supports it. Throws InputError for
 // bad input.
 Conversion convert_model(const std::filesystem::path& path, const std::string& name,
                          const ConvertOptions& options, const std::vector<Target>& targets);
 
-// Throws InputError where the table of RoPE angles would be much larger than the model.
+// Throws InputError if the table of RoPE angles would be much larger than the model.
 void check_angles(const TransformerSpec& spec, const std::string& path);
 
 }  // namespace arenite::convert

@@ -25,7 +25,7 @@
 namespace arenite::convert {
 namespace {
 
-// Sets all weights and the cache to float32, except for weights that are taken over.
+// Sets all weights and the cache to float32, except for weights that keep the file's quantization.
 Graph in_float32(Graph graph) {
   for (const ValueId value : graph.order()) {
     if (auto* linear = graph.as<LinearNode>(value)) {
@@ -38,22 +38,21 @@ Graph in_float32(Graph graph) {
   return graph;
 }
 
-// Sets the quantized values of a matrix; shared, since graphs are copied.
+// Sets the quantized values of a matrix; they are shared, since graphs are copied.
 void keep(WeightRef& weight, Storage& storage, const RoundingCache::Rows& rows) {
   storage.is_taken_over = true;
   weight.quantized = {use_of(rows.numbers->type).integers, rows.method};
   weight.load_quantized = [own = rows.numbers] { return *own; };
 }
 
-// Sets the weights of a layer's part, and folds its scale into the bias: the weights have it
-// already.
+// Sets the weights of a layer's part, which include its scale, and folds that scale into the bias.
 void keep(LinearPart& part, const RoundingCache::Rows& rows) {
   keep(part.linear.weight, part.storage, rows);
   for (double& value : part.linear.bias) value *= part.scale;
   part.scale = 1.0;
 }
 
-// Returns the rows that were rounded before for a part, or null.
+// Returns the rows that were rounded earlier for a part, or null.
 const RoundingCache::Rows* find(const RoundingCache& before, const LinearPart& part) {
   const auto found = before.rows.find({part.layer, part.storage.type});
   return found == before.rows.end() ? nullptr : &found->second;
@@ -64,13 +63,12 @@ bool is_known(const RoundingCache& before, const LinearNode& linear) {
                              [&](const LinearPart& part) { return find(before, part) != nullptr; });
 }
 
-// Describes what limiting the scales did to a matrix, and its Hessian, if it has one; may be empty.
+// Describes the effect of limiting a matrix's scales, and its Hessian if it has one; may be empty.
 std::string notes_of(const GptqReport& report, bool has_hessian, const std::string& name) {
   std::vector<std::string> notes;
   if (report.scales.zeroed != 0) {
     notes.push_back(
-        fmt::format("{} of its rows or blocks are zeros: their scales would be below "
-                    "{:.0e}",
+        fmt::format("{} of its rows or blocks become zeros: their scales would be below {:.0e}",
                     report.scales.zeroed, kScaleMin));
   }
   if (has_hessian && !report.compensated) {
@@ -84,7 +82,7 @@ std::string notes_of(const GptqReport& report, bool has_hessian, const std::stri
   return notes.empty() ? "" : fmt::format("{}: {}", name, fmt::join(notes, "; "));
 }
 
-// Returns the rules that would leave the matrix in float32, for messages.
+// Returns the rules that would keep the matrix in float32, for messages.
 std::string rule_for(const LinearNode& linear) {
   std::vector<std::string> rules;
   for (const LinearPart& part : linear.parts) rules.push_back(part.layer + "=f32");
@@ -93,12 +91,12 @@ std::string rule_for(const LinearNode& linear) {
 
 void require_finite(const std::string& name, const std::vector<float>& weights) {
   if (const auto place = first_non_finite(weights)) {
-    throw InputError("{}: element {} is not finite: quantized weights must be", quote(name),
-                     *place);
+    throw InputError("{}: element {} is not finite: only finite weights can be quantized",
+                     quote(name), *place);
   }
 }
 
-// Rounds an untied embedding table once; calibration gives its rows no weights.
+// Rounds an untied embedding table once; calibration assigns no weights to its rows.
 void set_rounded_weights(const std::string& name, EmbeddingNode& embedding, RoundingCache& before) {
   const TensorType type = embedding.storage.type;
   if (type == TensorType::kF32 || embedding.storage.is_taken_over) return;
@@ -179,8 +177,8 @@ class Quantizer {
     return use_of(type_of(layers_.at(tensor)[0])).is_compensated && !convolutions_.contains(tensor);
   }
 
-  // Rounds all rows of the layer's tensor, folds included: by GPTQ if there is a Hessian of its
-  // inputs, else weighted by the inputs' mean squares, if known.
+  // Rounds all rows of the layer's tensor, folds included: by GPTQ if its inputs have a Hessian,
+  // else weighted by the inputs' mean squares, if known.
   void round(ValueId value, uint32_t tensor, const std::vector<double>& column_weights,
              const Hessian* hessian) {
     const ProgramTensor& from = program_.tensors[tensor];
@@ -335,7 +333,7 @@ void evaluate_quantization(Quantization& quantization, const Program& program,
                            const AlignedBytes& file) {
   const CalibrationSet set = quantization.calibration
                                  ? *quantization.calibration
-                                 : made_up_input(load_best(quantization.reference));
+                                 : random_inputs(load_best(quantization.reference));
   AlignedBytes packed_here;
   const bool runs = (format::ModelReader(file.span()).file_targets() & cpu_targets()) != 0;
   if (!runs) packed_here = write_model(program, {best_kernels().target});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantizes the weights of a graph for the inputs that they see: runs the float32 model over a
-// calibration text, and rounds each matrix to minimize the error of its outputs for these inputs.
+// Quantizes the weights of a graph for their actual inputs: runs the float32 model on a calibration
+// text, and rounds each matrix to minimize the error of its outputs for these inputs.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 namespace arenite::convert {
 
 struct Calibration {
-  // Files of text lines or .npy, as in files_of_inputs; empty: the model's own text, if it can
-  // generate.
+  // Text or .npy files, as in files_of_inputs; if empty, the model generates the text itself if it
+  // can.
   std::vector<std::string> files{};
   bool is_off = false;  // no calibration: weights are rounded to nearest
 };
@@ -64,20 +64,20 @@ struct RoundingCache {
 
 // Rounds each matrix of a graph, after all passes, to its type: q4 by GPTQ, w8 and q8 with the
 // scales of least output error or, without a calibration text, of least weight error. Matrices that
-// are taken over stay unchanged. `name` and `tokenizer` are those of the model. Reuses the matrices
-// in `before` and adds the others to it. Throws InputError for weights that are not finite and for
-// an unusable text.
+// keep the file's quantization stay unchanged. `name` and `tokenizer` belong to the model. Reuses
+// the matrices in `before` and adds the others to it. Throws InputError for weights that are not
+// finite and for an unusable text.
 Quantization quantize_weights(Graph& graph, const std::string& name,
                               const std::optional<TokenizerSpec>& tokenizer,
                               const Calibration& calibration, RoundingCache& before);
 
-// For a graph whose layers are all in `before`; makes no report. Embeddings that are not tied to a
-// layer are rounded on their first use.
+// Sets the weights of a graph whose layers are all in `before`, without a report. Embeddings that
+// are not tied to a layer are rounded on first use.
 void set_rounded_weights(Graph& graph, RoundingCache& before);
 
 // Compares the quantized program with the float32 one, on held-out sequences or, without a
-// calibration text, on made-up ones. `file` is the program's file; if it has no target of this CPU,
-// the program is packed once more.
+// calibration text, on random inputs. `file` is the program's file; if it has no target of this
+// CPU, the program is packed once more.
 void evaluate_quantization(Quantization& quantization, const Program& program,
                            const AlignedBytes& file);
 

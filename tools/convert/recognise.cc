@@ -21,10 +21,12 @@ namespace {
 // Options may repeat what a decoder's config says, but not contradict it.
 void check_options(const TransformerSpec& spec, const ModelOptions& options,
                    const std::string& where) {
-  check_said(options, spec.heads, spec.activation, where);
+  check_config_agrees(options, spec.heads, spec.activation, where);
   if (options.norm_first) {
     throw InputError(
-        "{}: --norm-{}: the model's own config says what this model computes: drop the option",
+        "{}: --norm-{}: the model's own config defines the whole computation of this model: drop "
+        "the "
+        "option",
         where, *options.norm_first ? "first" : "last");
   }
   refuse_options_of_state_dicts(options, where);
@@ -98,8 +100,8 @@ struct Form {
   Recognised (*read)(const Opened& model, const ModelOptions& options);
 };
 
-// The fallback for files that match no other form; its reader lists what is supported if it finds
-// no module either.
+// The fallback for files that match no other form; if its reader finds no module either, the error
+// lists what is supported.
 constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
                           [](const Opened& model, const ModelOptions& options) -> Recognised {
                             return {.facts = read_attention_module(model, options)};
@@ -107,7 +109,7 @@ constexpr Form kModule = {"a state dict", [](const Opened&) { return true; },
 
 // An exported program is complete, so options about the model are refused.
 Recognised read_exported_program(const Opened& model, const ModelOptions& options) {
-  refuse_options_of_unsaid(options, model.where());
+  refuse_computation_options(options, model.where());
   const auto program = std::make_shared<const ExportedProgram>(
       read_exported(model.exported->bytes(), model.path.string()));
   const auto split = split_sound(*program, options.sound_rate);
@@ -136,7 +138,7 @@ constexpr Form kForms[] = {
     {"Hugging Face", [](const Opened& model) { return !model.model_type().empty(); }, read_decoder},
     {"a state dict", [](const Opened& model) { return is_state_dict(model.tensors); },
      read_program},
-    // A folder that is none of these lacks the model_type that its config should have.
+    // A folder that reaches this row lacks the model_type that its config should have.
     {"Hugging Face",
      [](const Opened& model) {
        return model.config && (model.is_folder() || model.path.extension() == ".json");
@@ -146,7 +148,7 @@ constexpr Form kForms[] = {
 };
 
 const Form& form_of(const Opened& model, const ModelOptions& options) {
-  if (options.ask_for_module() && !model.exported) return kModule;
+  if (options.has_module_options() && !model.exported) return kModule;
   return *std::ranges::find_if(kForms, [&](const Form& form) { return form.has_sign(model); });
 }
 

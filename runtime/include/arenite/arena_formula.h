@@ -45,7 +45,7 @@ constexpr uint64_t quantized_scratch_bytes(uint32_t columns) {
   return (uint64_t{columns} + 15) / 16 * 16 + 8;
 }
 
-// Says how many rows an activation has, and what each row stands for.
+// Defines how many rows an activation has, and what each row stands for.
 enum class AxisKind : uint32_t {
   kInput,      // one row per token that a call brings for input `source`
   kConstants,  // `rows` constant rows, added with the first tokens of a sequence
@@ -64,7 +64,7 @@ constexpr bool is_output_axis(AxisKind kind) {
   return kind == AxisKind::kOne || kind == AxisKind::kAsked;
 }
 
-// Says where the rows of an axis come from. Axis 0 belongs to input 0.
+// Defines where the rows of an axis come from. Axis 0 belongs to input 0.
 struct Axis {
   AxisKind kind = AxisKind::kInput;  // decides which of the other members count
   uint32_t source = 0;               // an earlier axis; kInput: an input
@@ -77,7 +77,7 @@ struct Axis {
   uint32_t stride = 0;
   int32_t window = 0;  // rows; 0 or less with much padding
 
-  // Returns whether each sequence is an image, which has a fixed size.
+  // Returns whether each sequence is an image, whose size is fixed.
   constexpr bool is_image() const {
     return kind == AxisKind::kPixels || (kind == AxisKind::kInput && rows != 0);
   }
@@ -121,9 +121,9 @@ struct InputTokens {
 // Upper limit for strides, window lengths and the zero padding at each end of a sequence.
 inline constexpr int32_t kWindowRowsMax = 1 << 16;
 
-// Returns the most windows that `rows` rows of at most `sequences` sequences can have; UINT32_MAX
-// if they exceed 32 bits. Where the first window of a sequence takes fewer rows than the following
-// ones, many short sequences have more windows than one long sequence.
+// Returns the maximum number of windows over `rows` rows of at most `sequences` sequences;
+// UINT32_MAX if it exceeds 32 bits. If the first window of a sequence needs fewer rows than the
+// following ones, many short sequences have more windows than one long sequence.
 constexpr uint32_t windows_of_rows(const Axis& axis, uint32_t rows, uint32_t sequences) {
   const bool is_known = axis.stride != 0 && axis.stride <= uint32_t{kWindowRowsMax} &&
                         axis.window >= -2 * kWindowRowsMax && axis.window <= kWindowRowsMax;
@@ -131,7 +131,7 @@ constexpr uint32_t windows_of_rows(const Axis& axis, uint32_t rows, uint32_t seq
   if (!is_known || rows < least) return 0;
   uint32_t begun = 1;  // sequences
   if (axis.stride >= least) begun = rows / least < sequences ? rows / least : sequences;
-  // `begun` first windows take at least begun * window rows; each further stride adds one window.
+  // `begun` first windows need at least begun * window rows; each further stride adds one window.
   const int64_t left = int64_t{rows} - int64_t{begun} * axis.window;
   if (left > int64_t{UINT32_MAX}) return UINT32_MAX;
   const uint32_t more = static_cast<uint32_t>(left) / axis.stride;
@@ -147,8 +147,8 @@ struct AxisRows {
 };
 
 // Returns the rows of each axis for `tokens` new tokens per input, spread over at most
-// `sequences_max` sequences that start with them. `all_rows`: the session asks for all rows of
-// kAsked, not the last.
+// `sequences_max` sequences that start with them. With `all_rows`, the session requests all rows of
+// kAsked rather than the last ones.
 constexpr AxisRows rows_of_axes(std::span<const Axis> axes, const InputTokens& tokens,
                                 uint32_t sequences_max, bool all_rows) {
   AxisRows rows;
@@ -223,7 +223,7 @@ struct CacheGroup {
   constexpr const CacheBytes& bytes(TensorType kv_type) const {
     return kv_type == TensorType::kInt8 ? int8 : f32;
   }
-  // Returns `int8` for kInt8, else `f32`, to be changed.
+  // Returns `int8` for kInt8, else `f32`, as a mutable reference.
   constexpr CacheBytes& bytes(TensorType kv_type) {
     return kv_type == TensorType::kInt8 ? int8 : f32;
   }
@@ -231,8 +231,8 @@ struct CacheGroup {
 };
 inline constexpr uint32_t kCacheGroupsMax = 4;  // different axes and lookbacks in a model
 
-// Holds the coefficients for one target of one model. `nr` is the panel width of its kernels, in
-// columns. Ops reuse scratch, so only the op with the largest need counts.
+// The coefficients for one target of one model. `nr` is the panel width of its kernels, in columns.
+// Ops reuse scratch, so only the op with the largest need counts.
 struct ArenaFormula {
   AxisBytes axes[kAxesMax] = {};            // by index of the axis
   uint32_t scratch_bytes_per_thread = 0;    // maximum over the ops other than attention
@@ -245,7 +245,8 @@ struct ArenaFormula {
   friend constexpr bool operator==(const ArenaFormula&, const ArenaFormula&) = default;
 };
 
-// Sizes of one input: the longest sequence, and the most tokens per call over all sequences.
+// Sizes of one input: the length of the longest sequence, and the maximum tokens per call over all
+// sequences.
 struct InputSizes {
   uint32_t positions_max = 0;  // tokens of the longest sequence
   uint32_t tokens_max = 0;     // tokens of one call, over all sequences
@@ -267,7 +268,7 @@ struct SessionSizes {
     for (uint32_t i = 1; i < kInputsMax; ++i) all.of[i] = others[i - 1].positions_max;
     return all;
   }
-  // Returns the most tokens of one call, by input.
+  // Returns the maximum tokens of one call, by input.
   constexpr InputTokens tokens() const {
     InputTokens all = tokens_max;
     for (uint32_t i = 1; i < kInputsMax; ++i) all.of[i] = others[i - 1].tokens_max;
@@ -275,7 +276,7 @@ struct SessionSizes {
   }
 };
 
-// Returns the pages of a value cache of that many positions.
+// Returns how many pages a value cache of `positions` positions has.
 constexpr uint32_t value_pages(uint32_t positions) { return div_up(positions, kPagePositions); }
 
 // Returns the positions that a cache holds for a sequence of at most `positions_max` positions,
@@ -289,8 +290,8 @@ constexpr uint32_t cache_positions(uint32_t lookback, uint32_t nr, uint32_t posi
   return static_cast<uint32_t>(ring.value() < all.value() ? ring.value() : all.value());
 }
 
-// Returns the bytes at the end of the KV cache part, of all sequences: rows that causal
-// convolutions look back on, and the work space of sound streams.
+// Returns the bytes at the end of the KV cache part, for all sequences: past rows that causal
+// convolutions read, and the work space of sound streams.
 constexpr Checked history_bytes(const ArenaFormula& formula, uint32_t sequences) {
   if (formula.history_bytes == 0) return 0;
   return round_up(Checked(sequences) * formula.history_bytes + kReadAheadBytes, kArenaUnit);
@@ -317,7 +318,7 @@ struct ArenaSizes {
 };
 
 // Evaluates the formula for given rows: `positions` are the rows of one sequence at full length,
-// `rows` the most rows of one call, and `history` the result of history_bytes().
+// `rows` the maximum rows of one call, and `history` is the result of history_bytes().
 constexpr ArenaSizes evaluate_rows(const ArenaFormula& formula, const ArenaCounts& sizes,
                                    const AxisRows& positions, const AxisRows& rows,
                                    const Checked& history) {

@@ -50,7 +50,7 @@ typedef enum arenite_status {
   ARENITE_CONTEXT_FULL       // the tokens exceed the positions_max of the session
 } arenite_status;
 
-// Says why a call failed; all zero after success. Strings are static, or null.
+// The reason why a call failed; all zero after success. Strings are static, or null.
 typedef struct arenite_diagnostic {
   const char* reason;     // a sentence without a full stop
   const char* field;      // of the model file or of the options, e.g. "batch.lengths"
@@ -96,7 +96,7 @@ const char* arenite_kernel_set_name(arenite_target target);  // e.g. "avx2"
 
 // ---- Models ----
 
-// Says which checksums arenite_model_load verifies.
+// Selects the checksums that arenite_model_load verifies.
 typedef enum arenite_checksums {
   ARENITE_CHECKSUMS_VERIFY = 0,  // reads the whole file
   ARENITE_CHECKSUMS_SKIP = 1     // does not read the weights; everything else is verified
@@ -179,7 +179,7 @@ uint32_t arenite_model_labels(const arenite_model* model);         // named outp
 // Returns the name of an output column. REQUIRES: index < arenite_model_labels(model).
 const char* arenite_model_label(const arenite_model* model, uint32_t index);
 
-// The most inputs that a model has.
+// The maximum number of inputs of a model.
 enum { ARENITE_INPUTS_MAX = 4 };
 // Describes one input of a model.
 typedef struct arenite_input_info {
@@ -212,7 +212,7 @@ arenite_function_info arenite_model_function(const arenite_model* model, uint32_
 // Returns the index of the function `name`, or arenite_model_functions(model) if there is none.
 uint32_t arenite_model_find_function(const arenite_model* model, const char* name);
 
-// Returns how many tokens arenite_session_self_test feeds; 0: the file has no self-test.
+// Returns how many tokens arenite_session_self_test uses; 0 if the file has no self-test.
 uint32_t arenite_model_self_test_tokens(const arenite_model* model);
 arenite_target arenite_model_target(const arenite_model* model);  // the selected target
 uint32_t arenite_model_file_targets(const arenite_model* model);  // bit set

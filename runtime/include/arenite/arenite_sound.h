@@ -68,10 +68,10 @@ ARENITE_NODISCARD arenite_status arenite_sound_stream_finish(arenite_sound_strea
                                                              arenite_output* output,
                                                              arenite_diagnostic* why);
 
-// Step and finish in slices. `begun` says whether a step of the session has begun: advance the
-// session until no op is left, then arenite_session_output has the rows. Features of a token are
-// computed in a slice of their own. Samples may be passed while a step is in progress; once they
-// complete a token, calls fail with ARENITE_INVALID_ARGUMENT until the step is done.
+// Step and finish in slices. `begun` tells whether a step of the session has begun: if so, advance
+// the session until no op is left, then arenite_session_output has the rows. The features of a
+// token are computed in a separate slice. Samples may be passed while a step is in progress; once
+// they complete a token, calls fail with ARENITE_INVALID_ARGUMENT until the step is done.
 ARENITE_NODISCARD arenite_status arenite_sound_stream_begin_step(arenite_sound_stream* stream,
                                                                  arenite_samples* samples,
                                                                  bool* begun,

@@ -38,7 +38,7 @@ typedef struct arenite_encode_options {
 // Longest text that can be encoded at once, in bytes; for a pair, both texts together.
 #define ARENITE_TEXT_BYTES_MAX ((size_t)1 << 29)
 
-// The ids that the output of encode must have room for, whatever the text is.
+// Returns the number of ids that the output of encode must have room for, for any text.
 #define ARENITE_ENCODE_TOKENS_MAX(text_bytes) (5 * (size_t)(text_bytes) + 8)
 
 // A view of the tokenizer in a model file. With ARENITE_TOKENIZER_INIT, which holds none, encode

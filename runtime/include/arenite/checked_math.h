@@ -15,13 +15,13 @@ namespace arenite {
 // operand is too large. SIZE_MAX encodes this state, since no object has that size.
 class Checked {
  public:
-  // A size; too large if it exceeds size_t.
+  // Holds a size; too large if it exceeds size_t.
   constexpr Checked(uint64_t value)  // NOLINT: implicit
       : value_(value < SIZE_MAX ? static_cast<size_t>(value) : SIZE_MAX) {}
 
   // Returns whether the size and all that it was computed from fit size_t.
   constexpr bool ok() const { return value_ != SIZE_MAX; }
-  // Returns the size, or SIZE_MAX if too large, which fails every comparison with a limit.
+  // Returns the size, or SIZE_MAX if it is too large, which fails every comparison with a limit.
   constexpr size_t value() const { return value_; }
 
   // Returns the sum. Out of line, since formulas contain many of them.
@@ -29,7 +29,7 @@ class Checked {
     size_t sum = 0;
     return __builtin_add_overflow(a.value_, b.value_, &sum) ? SIZE_MAX : sum;
   }
-  // Returns the product, likewise.
+  // Returns the product. Out of line for the same reason.
   [[gnu::noinline]] friend constexpr Checked operator*(Checked a, Checked b) {
     size_t product = 0;
     const bool overflow = __builtin_mul_overflow(a.value_, b.value_, &product);

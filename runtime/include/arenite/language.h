@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stops compilers that are set to a standard before C++20, with a message of its own.
+// Stops compilers that are set to a standard before C++20, with an explanatory message.
 #pragma once
 
 #if !defined(__cplusplus) || (__cplusplus < 202002L && !defined(_MSVC_LANG)) || \

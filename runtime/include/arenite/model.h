@@ -19,7 +19,7 @@ namespace arenite {
 // Alignment of a model file in bytes, in flash, ROM or a memory map.
 inline constexpr size_t kModelAlignment = 64;
 
-// Says which checksums Model::load verifies.
+// Selects the checksums that Model::load verifies.
 enum class Checksums : uint8_t {
   kVerify,  // reads the whole file
   kSkip,    // does not read the weights

@@ -137,8 +137,8 @@ struct TokenBatch {
   std::span<const uint32_t> lengths = {};  // as in Batch
   std::span<const uint8_t> visible = {};   // as in Batch
   bool back_to_back = false;               // ids [sum of lengths]
-  // Token types, one for each id, below Model::token_types(): 0 or 1 for a pair of texts. Empty:
-  // all 0.
+  // Token types, one for each id, below Model::token_types(): 0 or 1 for a pair of texts. If empty,
+  // all types are 0.
   std::span<const uint8_t> types = {};
   std::span<const uint8_t> pairs = {};    // as in Batch
   std::span<const uint8_t> outputs = {};  // as in Batch
@@ -253,10 +253,10 @@ class Session {
   // function, in their order. Models with several inputs or functions support only these calls.
   //
   // All entries have the same number of sequences, and a sequence gets tokens in all inputs or in
-  // none; features must not lie in the arena if there are several inputs. A function that reads
-  // keys and values of other functions' inputs (FunctionInfo::inputs_read) needs them: a sequence
-  // without them cannot get tokens, and since `run` clears all sequences, in all inputs, such a
-  // function only steps. Otherwise fails with kInvalidArgument.
+  // none; features must not lie in the arena if there are several inputs. A function may read keys
+  // and values of other functions' inputs (FunctionInfo::inputs_read), which each of its sequences
+  // must then hold. Since `run` clears all sequences in all inputs, use `step` for such a function.
+  // Fails with kInvalidArgument if these rules are broken.
   Result<Output> run(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);
   // Appends tokens to the sequences of one function's inputs.
   Result<Output> step(uint32_t function, std::span<const Input> inputs, Diagnostic* why = nullptr);

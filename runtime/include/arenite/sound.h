@@ -68,7 +68,7 @@ class SoundStream {
   // kUnsupported for models that take whole sequences, or whose features depend on the maximum over
   // the whole sound: use `features` for these.
   Result<Output> step(std::span<const int16_t>& samples, Diagnostic* why = nullptr);
-  // Takes samples from -1 to 1.
+  // Takes float samples in [-1, 1].
   Result<Output> step(std::span<const float>& samples, Diagnostic* why = nullptr);
 
   // Ends the sound and feeds the frames that reach beyond its last sample, if the model has such
@@ -84,7 +84,7 @@ class SoundStream {
   // progress; once they complete a token, calls fail with kInvalidArgument until the step is done.
   // The model does not see the token of a cancelled step.
   Result<bool> begin_step(std::span<const int16_t>& samples, Diagnostic* why = nullptr);
-  // Takes samples from -1 to 1.
+  // Takes float samples in [-1, 1].
   Result<bool> begin_step(std::span<const float>& samples, Diagnostic* why = nullptr);
   // Begins to feed the frames that reach beyond the last sample.
   Result<bool> begin_finish(Diagnostic* why = nullptr);
@@ -95,7 +95,7 @@ class SoundStream {
   // if `rows` is too small, or the sound has no frame.
   Result<size_t> features(std::span<const int16_t> sound, std::span<float> rows,
                           Diagnostic* why = nullptr);
-  // Takes samples from -1 to 1.
+  // Takes float samples in [-1, 1].
   Result<size_t> features(std::span<const float> sound, std::span<float> rows,
                           Diagnostic* why = nullptr);
 

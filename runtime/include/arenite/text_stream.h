@@ -76,7 +76,7 @@ class StopStrings {
   // Returns byte `index` of the concatenation of the held text and `text`.
   char byte(std::string_view text, size_t index) const;
   bool begins(std::string_view text, size_t index, std::string_view words) const;
-  // Returns the bytes before `end` and holds back those from `end` to `held_end`.
+  // Returns the bytes before `end`, and holds back those from `end` to `held_end`.
   TextParts release(std::string_view text, size_t end, size_t held_end);
 
   std::span<const std::string_view> stops_;

@@ -145,7 +145,7 @@ TEST(ChooseByLoss, EncodersWithoutTextAreMeasuredOnMadeUpInput) {
   EXPECT_LE(conversion.file.size(), 90000u);
   const auto& notes = conversion.quantization->notes;
   EXPECT_TRUE(std::ranges::any_of(notes, [](const std::string& note) {
-    return note.find("made-up input: pass --calibrate") != std::string::npos;
+    return note.find("random input: pass --calibrate") != std::string::npos;
   }));
   EXPECT_TRUE(testing::refuses([&] { with({.max_bytes = {}, .max_perplexity_increase = 0.1}); },
                                {"--max-perplexity-increase", "no text", "--max-bytes"}));

@@ -162,7 +162,7 @@ TEST(ModelComparison, ClassifiersHaveProbabilitiesAndVectorsAlone) {
     const Program program = test::encoder_program(shape);
     const AlignedBytes reference = write_model(program, parse_targets("native"));
     const Model model = load_best(reference);
-    const CalibrationSet set = made_up_input(model);
+    const CalibrationSet set = random_inputs(model);
     const ModelComparison found = compare_models(reference, shaken(program, 0.1f), set);
     EXPECT_FALSE(found.has_perplexity) << shape.name;
     EXPECT_EQ(found.has_probabilities, model.labels() > 1) << shape.name;

@@ -232,7 +232,7 @@ TEST(ReadCalibration, RefusesTheWrongKind) {
 TEST(MadeUpInput, SuitsEveryModel) {
   for (const test::EncoderShape& shape : test::all_encoders()) {
     const AlignedBytes file = make_encoder_model(shape);
-    const CalibrationSet set = made_up_input(load_best(file));
+    const CalibrationSet set = random_inputs(load_best(file));
     EXPECT_TRUE(set.fitted.empty());
     SequenceRunner runner(file, longest_of(set.held_out));
     for (const ModelInput& sequence : set.held_out) {
@@ -245,7 +245,7 @@ TEST(MadeUpInput, SuitsEveryModel) {
   }
   for (const test::ModuleSpec& spec : test::all_specs()) {
     const AlignedBytes file = test::make_model(spec);
-    const CalibrationSet set = made_up_input(load_best(file));
+    const CalibrationSet set = random_inputs(load_best(file));
     SequenceRunner runner(file, longest_of(set.held_out));
     runner.begin(set.held_out.back());
     EXPECT_TRUE(runner.advance()) << spec.name;

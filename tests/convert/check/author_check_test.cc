@@ -112,7 +112,7 @@ TEST(AuthorCheck, DetectsEveryWrongOption) {
   for (size_t i = 0; i < wrong.size(); ++i) {
     const ConvertedModel model = author_checked("tutorial", wrong[i]);
     EXPECT_TRUE(refuses([&] { check_against_author(model, files_of("tutorial"), "lm.pt"); },
-                        {"'lm.pt'", "not the one that gave", "One of these may be wrong",
+                        {"'lm.pt'", "does not compute", "One of these may be wrong",
                          "given: --heads", "No file was written"}))
         << i;
   }

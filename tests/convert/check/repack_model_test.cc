@@ -193,8 +193,8 @@ TEST_F(RepackRefuses, BytesThatNoPackingHas) {
   matrix(0).back() = std::byte{1};
   for (const Target target : {Target::kArm64, Target::kPortable}) {
     EXPECT_EQ(refusal({target}),
-              "'m.arn': tensor 'logits' of target portable: its packing cannot be undone: between "
-              "its numbers lie bytes other than zero, which no converter writes: convert the "
+              "'m.arn': tensor 'logits' of target portable: its weights cannot be unpacked: its "
+              "padding has bytes other than zero, which no converter writes: convert the "
               "checkpoint again");
   }
   EXPECT_EQ(refusal({Target::kX86_64_v2, Target::kArm64}), "accepted");

@@ -126,7 +126,7 @@ TEST(Lengths, TheGuardThatLeftOneLengthIsNamed) {
       read_exported(convert_fixture("lengths") / "third_window.pt2"));
   program->guards.push_back(read_guard("8*L['ids'].size()[1] == 88", *program));
   const std::string length = read_exported_model(program, {}).length;
-  EXPECT_NE(length.find("torch.export kept the example's number alone, for its guard '8*L["),
+  EXPECT_NE(length.find("torch.export fixed the example's number, for its guard '8*L["),
             std::string::npos)
       << length;
 }
@@ -217,9 +217,10 @@ TEST(Lengths, FixedSizesAreReportedWithTheLinesThatFreeThem) {
 
 TEST(Lengths, SplitRangesAreReportedWithTheirGuard) {
   const auto length = [](const char* archive) { return convert_at(archive).exported()->length; };
-  EXPECT_NE(length("but_three_dyn").find("!= 3' parts the lengths"), std::string::npos);
-  EXPECT_NE(length("no_fourths_dyn").find("% 4) != 0' parts the lengths"), std::string::npos);
-  EXPECT_EQ(length("half_prefix_dyn").find("parts the lengths"), std::string::npos);
+  EXPECT_NE(length("but_three_dyn").find("!= 3' splits the range of lengths"), std::string::npos);
+  EXPECT_NE(length("no_fourths_dyn").find("% 4) != 0' splits the range of lengths"),
+            std::string::npos);
+  EXPECT_EQ(length("half_prefix_dyn").find("splits the range of lengths"), std::string::npos);
 }
 
 // A trace at 65,536 tokens would not fit: masks of pairs alone have 2^32 elements there.

@@ -258,8 +258,8 @@ TEST_F(HfConfig, RefusesBrokenJson) {
   EXPECT_TRUE(refuses_text("", {"config.json", "not valid JSON"}));
   EXPECT_TRUE(refuses_text("[1]", {"expected a JSON object"}));
   EXPECT_TRUE(refuses_text("{\"a\":1} x", {"not valid JSON at its byte 9"}));
-  EXPECT_TRUE(refuses_text(R"({"vocab_size":1,"vocab_size":2})", {"'vocab_size' stands twice"}));
-  EXPECT_TRUE(refuses_text(R"({"a":{"b":1,"b":1}})", {"'b' stands twice"}));
+  EXPECT_TRUE(refuses_text(R"({"vocab_size":1,"vocab_size":2})", {"'vocab_size' occurs twice"}));
+  EXPECT_TRUE(refuses_text(R"({"a":{"b":1,"b":1}})", {"'b' occurs twice"}));
   EXPECT_TRUE(refuses_text(std::string("{}\0{}", 5), {"zero byte"}));
   EXPECT_TRUE(refuses_text("{\"a\":" + std::string(1'000'000, '['), {"nested more than 32"}));
   EXPECT_TRUE(refuses_text(R"({"rms_norm_eps":1e999})", {"out of range"}));

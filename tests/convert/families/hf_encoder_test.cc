@@ -298,7 +298,7 @@ TEST(HfEncoder, RefusesUnsupportedSettings) {
       {"hidden_act", "tanh", "expected one of"},
       {"num_attention_heads", 5, "5 heads do not divide a width of 12"},
       {"num_hidden_layers", 2000, "2000 layers"},
-      {"rope_theta", 10000.0, "not known"},
+      {"rope_theta", 10000.0, "fields are unknown"},
   };
   for (const auto& wrong : cases) {
     EditedEncoder encoder("bert_sequence");

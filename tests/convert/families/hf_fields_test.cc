@@ -93,7 +93,7 @@ TEST_F(HfFields, IgnoresAndNamesFieldsThatAreFalseOrEmpty) {
                                               {"head_dim", nullptr}});
   ASSERT_EQ(spec.notes.size(), 1u);
   EXPECT_EQ(spec.notes[0],
-            "passed over, as they are false or empty: a_list, a_text, model_args, never_heard_of, "
+            "ignored, as they are false or empty: a_list, a_text, model_args, never_heard_of, "
             "use_mrope");
   EXPECT_TRUE(read("llama").notes.empty());
   EXPECT_NO_THROW(read("llama", {{"use_sliding_window", false}, {"sliding_window", 4096}}));

@@ -265,7 +265,7 @@ TEST_F(HfFolder, RefusesOptionsThatContradictTheConfig) {
   const auto folder = write_hf(folder_, "hf", llama_config(), llama_tensors());
   EXPECT_NO_THROW(decoder_at(folder, {.heads = kHeads, .activation = Activation::kSilu}));
   EXPECT_TRUE(
-      refuses([&] { decoder_at(folder, {.heads = 8}); }, {"8 heads were asked for", "has 4"}));
+      refuses([&] { decoder_at(folder, {.heads = 8}); }, {"8 heads were requested", "has 4"}));
   EXPECT_TRUE(
       refuses([&] { decoder_at(folder, {.activation = Activation::kRelu}); }, {"activation"}));
 }

@@ -28,8 +28,9 @@ constexpr const char* kOriginal = "convert the original weights, with --weights 
 
 TEST(HfQuantizedRefusals, OtherMethodsAreNamedWithTheReason) {
   const std::pair<const char*, const char*> methods[] = {
-      {"fp8", "8-bit floats"},      {"hqq", "zeros of their own"}, {"mxfp4", "4-bit floats"},
-      {"torchao", "not supported"}, {"aqlm", "codebooks"},         {"eetq", "one kernel"},
+      {"fp8", "8-bit floats"},      {"hqq", "their own zero points"},
+      {"mxfp4", "4-bit floats"},    {"torchao", "not supported"},
+      {"aqlm", "codebooks"},        {"eetq", "one kernel"},
       {"never-heard", "not known"},
   };
   for (const auto& [method, reason] : methods) {
@@ -47,7 +48,7 @@ TEST(HfQuantizedRefusals, AwqInOtherLayouts) {
   EXPECT_NO_THROW(model.open());
   EXPECT_TRUE(model.refuses_field("bits", 8, "expected 4"));
   EXPECT_TRUE(model.refuses_field("version", "gemv", "other kernels"));
-  EXPECT_TRUE(model.refuses_field("zero_point", false, "without zeros"));
+  EXPECT_TRUE(model.refuses_field("zero_point", false, "without zero points"));
   model.quantization()["group_size"] = 96;
   EXPECT_TRUE(model.refuses({"qweight' has", "groups of 96 do not divide", kOriginal}));
   model.quantization()["group_size"] = 32;
@@ -64,11 +65,12 @@ TEST(HfQuantizedRefusals, GptqInFormsThatNoTypeHolds) {
   EXPECT_TRUE(model.refuses_field("bits", 3, "expected 4 or 8"));
   EXPECT_TRUE(model.refuses_field("bits", 2, kOriginal));
   EXPECT_TRUE(model.refuses_field("group_size", 48, "multiple of 32"));
-  EXPECT_TRUE(model.refuses_field("sym", false, "zero of their own"));
+  EXPECT_TRUE(model.refuses_field("sym", false, "their own zero points"));
   EXPECT_TRUE(model.refuses_field("checkpoint_format", "marlin", "gptq or gptq_v2"));
   EXPECT_TRUE(model.refuses_field("is_marlin_format", true, "marlin"));
-  EXPECT_TRUE(model.refuses_field("dynamic", {{"+:.*o_proj", {{"bits", 8}}}}, "of their own"));
-  EXPECT_TRUE(model.refuses_field("never_heard_of", 1, "not known"));
+  EXPECT_TRUE(
+      model.refuses_field("dynamic", {{"+:.*o_proj", {{"bits", 8}}}}, "per-layer settings"));
+  EXPECT_TRUE(model.refuses_field("never_heard_of", 1, "fields are unknown"));
   model.quantization()["dynamic"] = {{"-:.*lm_head", json::object()}};
   EXPECT_NO_THROW(model.open());
   model.quantization()["group_size"] = 32;
@@ -128,7 +130,7 @@ TEST(HfQuantizedRefusals, TensorsThatAreMissingOrOfAnotherShapeOrType) {
   QuantizedModel twice("gptq");
   twice.tensors[QuantizedModel::kLayer + "weight"] = {
       "F16", {64, 64}, std::string(64 * 64 * 2, '\0')};
-  EXPECT_TRUE(twice.refuses({"o_proj.weight' is there twice"}));
+  EXPECT_TRUE(twice.refuses({"o_proj.weight' occurs twice"}));
 }
 
 TEST(HfQuantizedRefusals, ScalesThatAreNoScales) {
@@ -175,11 +177,11 @@ TEST(HfQuantizedRefusals, CompressedTensorsInFormsThatNoTypeHolds) {
   const std::tuple<const char*, json, const char*> settings[] = {
       {"num_bits", 3, "4 or 8"},
       {"type", "float", "integers"},
-      {"symmetric", false, "zeros of their own"},
-      {"dynamic", true, "stored"},
+      {"symmetric", false, "zero points are not supported"},
+      {"dynamic", true, "dynamic scales"},
       {"strategy", "block", "channel, or group"},
       {"group_size", 16, "multiple of 32"},
-      {"never_heard_of", 1, "not known"},
+      {"never_heard_of", 1, "fields are unknown"},
   };
   for (const auto& [field, value, why] : settings) {
     QuantizedModel edited("pack-quantized");
@@ -212,7 +214,7 @@ TEST(HfQuantizedRefusals, CompressedTensorsWhoseShapesDisagree) {
       "I8", {64, 1}, std::string(64, '\0')};
   EXPECT_NO_THROW(zeros.open());
   zeros.of_layer("weight_zero_point").bytes[5] = 1;
-  EXPECT_TRUE(zeros.refuses({"o_proj.weight_zero_point", "zeros of their own"}));
+  EXPECT_TRUE(zeros.refuses({"o_proj.weight_zero_point", "zero points are not supported"}));
   QuantizedModel order("pack-quantized");
   std::string numbers;
   for (int32_t i = 0; i < 64; ++i) numbers += bytes_of(i / 32);
@@ -224,7 +226,7 @@ TEST(HfQuantizedRefusals, CompressedTensorsWhoseShapesDisagree) {
 
 TEST(HfQuantizedRefusals, BitsandbytesInFourBitsOrAnotherLayout) {
   QuantizedModel model("bitsandbytes");
-  EXPECT_TRUE(model.refuses_field("load_in_4bit", true, "uneven levels of fp4"));
+  EXPECT_TRUE(model.refuses_field("load_in_4bit", true, "non-uniform levels of fp4"));
   QuantizedModel lacks("bitsandbytes");
   lacks.drop("SCB");
   EXPECT_TRUE(lacks.refuses({"o_proj.SCB' is missing"}));

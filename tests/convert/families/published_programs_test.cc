@@ -97,7 +97,7 @@ TEST(PublishedPrograms, RefuseOptionsThatTheyHaveNoUseFor) {
   ModelOptions options = gpt(Activation::kRelu);
   options.heads = 4;
   EXPECT_TRUE(refuses([&] { model_at(named("lecture"), options); },
-                      {"2 heads are modules of their own", "--heads"}));
+                      {"2 heads are separate modules", "--heads"}));
   options = gpt(Activation::kRelu);
   options.rope_theta = 5e5;
   EXPECT_TRUE(refuses([&] { model_at(named("lecture"), options); },
@@ -133,7 +133,7 @@ TEST_F(OtherTensors, UnusedOnesAreNamed) {
   tensors_["blocks.1.scale"] = random_tensor("s", {8});
   EXPECT_TRUE(
       refuses_tensors(tensors_, {"no place", "'value_head.weight' [1, 8]", "'blocks.1.scale' [8]",
-                                 "not those of the GPT of Karp", "torch.export.save"}));
+                                 "not belong to the GPT of Karp", "torch.export.save"}));
 }
 
 TEST_F(OtherTensors, AreRefusedWhereShapesDiffer) {
@@ -160,7 +160,7 @@ TEST_F(OtherTensors, UnknownProgramsAreShownTheLinesThatExportThem) {
         tensor;
   }
   EXPECT_TRUE(refuses_tensors(
-      own, {"no attention module found, and no model of a published program",
+      own, {"no attention module found, and no published model",
             "blocks.0.attention.0.query.weight", "the GPT of Karpathy's lecture: ... ",
             "torch.export.export(model.eval(), (example,), dynamic_shapes=",
             "arenite convert model.pt2"}));
@@ -174,7 +174,7 @@ TEST_F(OtherTensors, AnotherMlpMakesAModelToExport) {
     own[at == std::string::npos ? name : name.substr(0, at) + "mlp" + name.substr(at + 9)] = tensor;
   }
   EXPECT_TRUE(refuses_tensors(own, {"there are 2 modules", "--module PREFIX",
-                                    "no known model of a published program", "torch.export.save"}));
+                                    "not a known published model", "torch.export.save"}));
 }
 
 #ifdef ARENITE_HAVE_LIBZIP

@@ -39,9 +39,9 @@ TEST_F(JsonFile, ReadsEveryTypeOfValue) {
 }
 
 TEST_F(JsonFile, RefusesAKeyThatStandsTwiceInOneObjectOnly) {
-  EXPECT_TRUE(refuses(R"({"a":1,"b":2,"a":3})", {"'a' stands twice"}));
-  EXPECT_TRUE(refuses(R"([{"a":1},{"b":{"c":1,"c":1}}])", {"'c' stands twice"}));
-  EXPECT_TRUE(refuses(R"({"\u0061":1,"a":3})", {"'a' stands twice"}));
+  EXPECT_TRUE(refuses(R"({"a":1,"b":2,"a":3})", {"'a' occurs twice"}));
+  EXPECT_TRUE(refuses(R"([{"a":1},{"b":{"c":1,"c":1}}])", {"'c' occurs twice"}));
+  EXPECT_TRUE(refuses(R"({"\u0061":1,"a":3})", {"'a' occurs twice"}));
   read(R"([{"a":{"a":1}},{"a":[{"a":2}]}])");
 }
 

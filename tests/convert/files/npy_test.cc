@@ -150,10 +150,10 @@ TEST_F(Npy, RefusesShapesThatDoNotFitTheData) {
   EXPECT_TRUE(refuses_fields(with_shape("(0,)"), {"takes 0 bytes"}));
   EXPECT_TRUE(refuses_fields(with_shape("(4294967296, 4294967296)"), {"more than 2^64"}));
   EXPECT_TRUE(refuses_fields(with_shape("(99999999999999999999,)"), {"more than 64 bits"}));
-  EXPECT_TRUE(refuses_fields(with_shape("(-1,)"), {"field 'shape'", "whole numbers"}));
+  EXPECT_TRUE(refuses_fields(with_shape("(-1,)"), {"field 'shape'", "non-negative integers"}));
   EXPECT_TRUE(refuses_fields(with_shape("(1.0,)"), {"expected ',' or ')'"}));
   EXPECT_TRUE(refuses_fields(with_shape("1"), {"expected a tuple at '1"}));
-  EXPECT_TRUE(refuses_fields(with_shape("(,)"), {"whole numbers"}));
+  EXPECT_TRUE(refuses_fields(with_shape("(,)"), {"non-negative integers"}));
   std::string ones;
   for (int i = 0; i < 65; ++i) ones += "1,";
   EXPECT_TRUE(refuses_fields(with_shape("(" + ones + ")"), {"more than 64 dimensions"}));

@@ -119,7 +119,7 @@ TEST_F(OutputGuards, RefusesUnwritableOutputsBeforeAnyWork) {
   EXPECT_TRUE(refuses_output(path("below"), {"below'", "a folder", "name a file in it"}));
   EXPECT_TRUE(refuses_output(path("other"), {"other'", "a folder"}));
   EXPECT_TRUE(refuses_output("/dev/null", {"'/dev/null'", "not a regular file"}));
-  EXPECT_TRUE(refuses_output(path("none/out"), {"none/out'", "No such file", "make it first"}));
+  EXPECT_TRUE(refuses_output(path("none/out"), {"none/out'", "No such file", "create it first"}));
   EXPECT_TRUE(refuses_output(path("none/"), {"none/'", "names no file"}));
   EXPECT_TRUE(refuses([] { AtomicFile file(""); }, {"''", "names no file"}));
   EXPECT_TRUE(refuses_output(path("in/out"), {"in/out'", "Not a directory"}));

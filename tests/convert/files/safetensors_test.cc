@@ -109,11 +109,11 @@ TEST_F(Safetensors, RefusesDeepNestingWithoutRecursion) {
 TEST_F(Safetensors, RefusesNamesAndFieldsGivenTwice) {
   const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   EXPECT_TRUE(
-      refuses_header("{\"t\":" + entry + ",\"t\":" + entry + "}", 1, {"key 't' stands twice"}));
-  EXPECT_TRUE(refuses_header(R"({"__metadata__":{"a":"1","a":"2"}})", 0, {"'a' stands twice"}));
+      refuses_header("{\"t\":" + entry + ",\"t\":" + entry + "}", 1, {"key 't' occurs twice"}));
+  EXPECT_TRUE(refuses_header(R"({"__metadata__":{"a":"1","a":"2"}})", 0, {"'a' occurs twice"}));
   EXPECT_TRUE(refuses_header(R"({"__metadata__":{},"__metadata__":{}})", 0, {"twice"}));
-  EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","dtype":"U8")", 0, {"'dtype' stands twice"}));
-  EXPECT_TRUE(refuses_tensor(R"("shape":[],"shape":[])", 0, {"'shape' stands twice"}));
+  EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","dtype":"U8")", 0, {"'dtype' occurs twice"}));
+  EXPECT_TRUE(refuses_tensor(R"("shape":[],"shape":[])", 0, {"'shape' occurs twice"}));
   EXPECT_TRUE(refuses_tensor(R"("data_offsets":[],"data_offsets":[])", 0, {"twice"}));
 }
 
@@ -139,8 +139,9 @@ TEST_F(Safetensors, RefusesFieldsOfTheWrongType) {
     return "\"dtype\":\"U8\",\"data_offsets\":[0,0],\"shape\":" + value;
   };
   for (const char* const value : {"3", "{}", "\"3\"", "[-1]", "[true]", "[[1]]", "[1.0]"}) {
-    EXPECT_TRUE(refuses_tensor(with_shape(value), 0,
-                               {"'shape' holds", value, "expected an array of whole numbers"}));
+    EXPECT_TRUE(
+        refuses_tensor(with_shape(value), 0,
+                       {"'shape' holds", value, "expected an array of non-negative integers"}));
   }
   EXPECT_TRUE(refuses_tensor(with_shape("[18446744073709551616]"), 0, {"'shape' holds [1.8"}));
   EXPECT_TRUE(refuses_tensor(R"("dtype":"U8","shape":[],"data_offsets":[0,"1"])", 0,

@@ -96,7 +96,7 @@ TEST(TensorValues, GivesWholeNumbersOnlyOfWholeNumbers) {
   const std::string storage = bytes_of(large);
   EXPECT_EQ(vector_of(DType::kI64, storage).to_i64(), std::vector<int64_t>{large});
   EXPECT_TRUE(testing::refuses([&] { vector_of(DType::kF64, storage).to_i64(); },
-                               {"'t' holds F64: expected whole numbers"}));
+                               {"'t' holds F64: expected integers"}));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST(RecognitionErrors, ContradictHeadsThatTheNamesCount) {
       weights.add_linear(std::string(head) + name, 2, 3);
     }
   }
-  EXPECT_TRUE(is_refused(weights, {"has 2 heads", "--heads says 3"}, with_heads(3)));
+  EXPECT_TRUE(is_refused(weights, {"has 2 heads", "--heads is 3"}, with_heads(3)));
   EXPECT_TRUE(
       is_refused(weights.add("heads.0.mask", {2, 2}, {0, 1, 0, 0}), {"1 of 2 heads have a mask"}));
 }
@@ -197,7 +197,7 @@ TEST(RecognitionErrors, AskForTheWidthOfAMaskAlone) {
   EXPECT_TRUE(is_refused(weights, {"--features N"}));
   ModelOptions options = with_heads(2);
   options.features = 3;
-  EXPECT_TRUE(is_refused(weights, {"one head", "--heads says 2"}, options));
+  EXPECT_TRUE(is_refused(weights, {"one head", "--heads is 2"}, options));
 }
 
 TEST(RecognitionErrors, RefuseMoreMasksThanAFileHolds) {

@@ -193,7 +193,7 @@ TEST(Graph, LayersThatShareANameGetOneEach) {
   }
   graph.node(layers[0]).name = graph.node(layers[1]).name = graph.node(layers[2]).name = "up";
   graph.node(layers[3]).name = "up_2";
-  graph.name_layers_apart();
+  graph.make_names_unique();
   const char* const expected[] = {"up", "up_3", "up_4", "up_2"};
   for (size_t i = 0; i < std::size(expected); ++i) {
     EXPECT_EQ(graph.node(layers[i]).name, expected[i]);

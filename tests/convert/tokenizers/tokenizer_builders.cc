@@ -123,7 +123,7 @@ json low_line_json(const std::vector<std::string>& characters,
     if (!vocab.contains(left + right)) vocab[left + right] = vocab.size();
     pairs.push_back({left, right});
   }
-  const json low_line = convert::kLowLine;
+  const json low_line = convert::kSpaceMark;
   root["model"]["vocab"] = vocab;
   root["model"]["merges"] = pairs;
   root["model"]["byte_fallback"] = true;

@@ -157,9 +157,9 @@ TEST(VerifyEncoder, RefusesANormByLengthWithGainOrBias) {
 }
 
 TEST(VerifyEncoder, RefusesLabelsThatAreNotThoseOfTheColumns) {
-  refuses("classifier", "", "labels", "one for each output column",
+  refuses("classifier", "", "labels", "label for each output column",
           [](Program& p) { p.labels.pop_back(); });
-  refuses("classifier", "", "labels", "one for each output column",
+  refuses("classifier", "", "labels", "label for each output column",
           [](Program& p) { p.labels.push_back("one more"); });
 }
 

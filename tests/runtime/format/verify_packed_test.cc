@@ -77,7 +77,7 @@ const FileRule kPackedRules[] = {
 
     {"PlacesTooFew",
      [](ModelSurgery& file) { file.set_count(file.model().tensor_offsets(), 3); },
-     {"tensor_offsets", "one for each target and tensor"}},
+     {"tensor_offsets", "offset for each target and tensor"}},
     {"TensorsTooFew",
      [](ModelSurgery& file) { file.set_count(file.model().tensors(), 1); },
      {"ops.tensor", "does not exist", 2}},

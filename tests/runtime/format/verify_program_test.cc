@@ -60,7 +60,7 @@ const ProgramRule kSlotRules[] = {
      {"slots.first_op", "from the first op", 0}},
     {"OutputThatEndsEarly",
      [](Program& p) { p.slots[3].first_op = 1, p.slots[3].last_op = 1, p.slots[3].offset = 99; },
-     {"slots.last_op", "to the last op", 3}},
+     {"slots.last_op", "until the last op", 3}},
     {"SlotThatIsReadBeforeItIsFull",
      [](Program& p) { linear(p, 0).views[format::kOutput].width = 25, resize_tensor(p, 0, 25, 6); },
      {"ops.query", "before it is full", 1}},

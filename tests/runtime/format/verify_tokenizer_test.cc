@@ -52,7 +52,7 @@ ModelSurgery file_with_special(uint32_t bytes) {
 
 // SentencePiece writes U+2581 for a space, and may have the character itself.
 TEST(TokenizerRules, LetTheLowLineStandForASpace) {
-  constexpr uint32_t kLowLine = 0x2581;
+  constexpr uint32_t kSpaceMark = 0x2581;
   convert::TokenizerSpec spec = piece_spec({"a", " ", "b"}, false);
   spec.tokens.push_back("\u2581");
   const auto file_with = [&](TokenId token) {
@@ -60,7 +60,7 @@ TEST(TokenizerRules, LetTheLowLineStandForASpace) {
     const uint32_t last = list_of(file, kCharacters)->size() - 1;
     return changed(std::move(file), put(kCharacterTokens, last, token));
   };
-  spec.characters[kLowLine] = 4;
+  spec.characters[kSpaceMark] = 4;
   Diagnostic why;
   EXPECT_TRUE(Model::load(file_with(4).file(), &why).ok()) << why.reason;
   EXPECT_TRUE(Model::load(file_with(6).file(), &why).ok()) << why.reason;
@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.merge_rights", "not in the vocabulary"}},
         FileRule{"MergeRank",
                  put(kMergeRanks, 1, kNoToken),
-                 {"tokenizer.merge_ranks", "a value of a list is out of range", 1}},
+                 {"tokenizer.merge_ranks", "a list has a value out of range", 1}},
         FileRule{"MergeToken",
                  put(kMergeTokens, 0, 9),
                  {"tokenizer.merge_tokens", "not in the vocabulary"}},
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.special_flags", "unknown flag", 1}},
         FileRule{"SpecialIndex",
                  put(kSpecialOrder, 0, 3),
-                 {"tokenizer.special_order", "a value of a list is out of range"}},
+                 {"tokenizer.special_order", "a list has a value out of range"}},
         FileRule{"SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}},
         FileRule{"ClassesMissing",
                  choose(&TokenizerNumbers::pattern, 1),
@@ -273,7 +273,7 @@ TEST(UnigramRules, AcceptIntactFiles) {
 INSTANTIATE_TEST_SUITE_P(
     All, UnigramRulesOfFiles,
     testing::Values(
-        FileRule{"Scores", resize(kScores, 8), {"tokenizer.scores", "one for each piece"}},
+        FileRule{"Scores", resize(kScores, 8), {"tokenizer.scores", "score for each piece"}},
         FileRule{"ScoresOfPairs",
                  choose(&TokenizerNumbers::kind, 0),
                  {"tokenizer.scores", "no such list"}},

@@ -76,8 +76,8 @@ std::vector<std::vector<double>> AttentionCase::expected() const {
     const std::vector<float> own = pairs_of(sequence);
     if (term_count != 0) rules.pairs = own;
     outputs.push_back(reference_attention(shape, mask.dense, sequence.query,
-                                          as_kept(sequence.key, shape.head_dim),
-                                          as_kept(sequence.value, shape.value_dim), rules));
+                                          as_cached(sequence.key, shape.head_dim),
+                                          as_cached(sequence.value, shape.value_dim), rules));
   }
   return outputs;
 }
@@ -97,7 +97,7 @@ std::vector<float> AttentionCase::pairs_of(const SequenceTokens& sequence) const
 }
 
 // Returns rows of `width` elements.
-std::vector<float> AttentionCase::as_kept(std::vector<float> numbers, uint32_t width) const {
+std::vector<float> AttentionCase::as_cached(std::vector<float> numbers, uint32_t width) const {
   if (kv_type != TensorType::kInt8) return numbers;
   for (size_t begin = 0; begin < numbers.size(); begin += width) {
     const std::span<float> row = std::span(numbers).subspan(begin, width);

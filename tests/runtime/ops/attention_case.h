@@ -49,7 +49,7 @@ struct AttentionCase {
   CacheShape cache_shape() const { return {shape.kv_heads, shape.head_dim, shape.value_dim}; }
   // Output of each sequence, for keys and values as the cache keeps them.
   std::vector<std::vector<double>> expected() const;
-  std::vector<float> as_kept(std::vector<float> numbers, uint32_t width) const;
+  std::vector<float> as_cached(std::vector<float> numbers, uint32_t width) const;
   // Returns the pair biases of a sequence's queries, [heads, positions_max, positions_max].
   std::vector<float> pairs_of(const SequenceTokens& sequence) const;
   // Gives each head a slope, as ALiBi does: 2^(-8 h / heads) for h from 1 on.

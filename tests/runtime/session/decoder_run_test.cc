@@ -163,7 +163,7 @@ TEST_P(DecoderRun, RefusesOutputsThatDoNotFit) {
     EXPECT_EQ(session->rows_out(batch, true).status(), Status::kInvalidArgument);
     EXPECT_STREQ(why.reason, words);
   };
-  refusal({1, 0, 0}, "the outputs are not one for each token");
+  refusal({1, 0, 0}, "expected an outputs value for each token");
   refusal({0, 0, 0, 2}, "outputs have a value other than 0 and 1");
   const TestModel encoder(make_model(spec_named("causal")).span(), GetParam());
   const TestSession other(*encoder, options_for(8));

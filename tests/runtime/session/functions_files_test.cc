@@ -46,11 +46,10 @@ const BrokenFunction kFunctionsThatAreNone[] = {
     {"Many", [](Program& p) { p.functions.resize(5); }, "functions", "too long"},
     {"NoInput", [](Program& p) { p.inputs.clear(); }, "inputs", "too short"},
     {"ManyInputs", [](Program& p) { p.inputs.resize(5); }, "inputs", "too long"},
-    {"LeaveOut", [](Program& p) { p.functions[0].first_op = 1; }, "functions.ops", "leave ops out"},
+    {"LeaveOut", [](Program& p) { p.functions[0].first_op = 1; }, "functions.ops", "omit ops"},
     {"Overlap", [](Program& p) { p.functions[1].first_op = UINT32_MAX; }, "functions.ops",
-     "leave ops out"},
-    {"WithoutOps", [](Program& p) { p.functions[1].first_op = 0; }, "functions.ops",
-     "leave ops out"},
+     "omit ops"},
+    {"WithoutOps", [](Program& p) { p.functions[1].first_op = 0; }, "functions.ops", "omit ops"},
     {"WithoutInputs", [](Program& p) { p.functions[1].inputs = 0; }, "functions.inputs",
      "unknown or taken"},
     {"InputOfNoNumber", [](Program& p) { p.functions[1].inputs = 4; }, "functions.inputs",
@@ -62,7 +61,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        p.functions.resize(1);
        p.functions[0].inputs = 1;
      },
-     "functions", "leave ops or inputs out"},
+     "functions", "omit ops or inputs"},
     {"AxisOfNoInput", [](Program& p) { p.inputs[1].axis = 9; }, "inputs.axis",
      "not on its own axis"},
     {"AxisOfAnother", [](Program& p) { p.inputs[1].axis = 0; }, "inputs.axis",
@@ -79,7 +78,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
     {"OutputOfNoSlot", [](Program& p) { p.functions[0].output_slot = 99; }, "functions.output_slot",
      "does not exist"},
     {"OutputOfAnother", [](Program& p) { p.functions[0].output_slot = p.functions[1].output_slot; },
-     "slots.last_op", "alive to the last op"},
+     "slots.last_op", "alive until the last op"},
     {"ReadBeforeStored", [](Program& p) { body_of(p, OpKind::kAttention, kCross).numbers[0] = 2; },
      "ops.cache", "no earlier op has stored"},
     {"StoredTwice", [](Program& p) { body_of(p, OpKind::kStore, 1).numbers[0] = 0; }, "ops.cache",
@@ -121,7 +120,7 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        body_of(p, OpKind::kAttention, kCross).numbers[2] =
            p.add_vector("slopes", std::vector<float>(2, 1.0f));
      },
-     "ops.terms", "not by pair"},
+     "ops.terms", "takes biases by pair only"},
     {"NoPairsOfKeysOfAnotherAxis",
      [](Program& p) {
        body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
@@ -149,14 +148,14 @@ const BrokenFunction kFunctionsThatAreNone[] = {
        body_of(p, OpKind::kAttention, kCross).numbers[format::AttentionOp::kTermsBy] =
            static_cast<uint32_t>(ScoreTerms::kQueries);
      },
-     "ops.terms", "not by pair"},
+     "ops.terms", "takes biases by pair only"},
     // The verifier follows functions with windows before it has checked their ops.
     {"WindowsOfAll",
      [](Program& p) {
        p.functions[1].first_op = static_cast<uint32_t>(p.ops.size()) + 1;
        p.functions[0].inputs = 2;
      },
-     "functions.ops", "leave ops out", kWindowed},
+     "functions.ops", "omit ops", kWindowed},
     {"WindowsAndNoSlot",
      [](Program& p) { body_of(p, OpKind::kAttention, kCross).views[format::kOutput].slot = 99; },
      "ops.output", "does not exist", kWindowed},

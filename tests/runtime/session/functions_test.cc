@@ -323,8 +323,8 @@ TEST_P(Functions, RefuseADecoderBeforeItsEncoder) {
   expect_invalid(session->run(2, {&tokens, 1}, &why).status(), why, "function", "no such function");
   expect_invalid(session->run(kEncode, {}, &why).status(), why, "inputs", "number of inputs");
   expect_invalid(session->run(kEncode, {&tokens, 1}, &why).status(), why, "batch", "not tokens");
-  expect_invalid(session->run(TokenBatch{ids, 1, 3}, &why).status(), why, "function", "say which");
-  expect_invalid(session->begin_step(TokenBatch{ids, 1, 3}, &why), why, "function", "say which");
+  expect_invalid(session->run(TokenBatch{ids, 1, 3}, &why).status(), why, "function", "name one");
+  expect_invalid(session->begin_step(TokenBatch{ids, 1, 3}, &why), why, "function", "name one");
 
   const std::vector<float> memory = features_of(4);
   ASSERT_TRUE(encode(*session, memory).ok());

@@ -536,9 +536,9 @@ const BrokenRow kImagesThatAreNone[] = {
     {"ManyZeros", kPictures, [](Program& p) { op(p, "embed").numbers[2] = 0x20000; },
      "ops.dilation", "do not fit their axis", 0, "embed"},
     {"NoColumns", kPictures, [](Program& p) { op(p, "embed").numbers[3] = 0; }, "ops.columns",
-     "no whole lines", 0, "embed"},
+     "not made of whole lines", 0, "embed"},
     {"PartsOfLines", kPictures, [](Program& p) { op(p, "embed").numbers[3] = 4; }, "ops.columns",
-     "no whole lines", 0, "embed"},
+     "not made of whole lines", 0, "embed"},
     {"OtherRows", kPictures, [](Program& p) { p.axes[1].source = 1; }, "axes.source",
      "does not precede it", 1},
 };

@@ -122,8 +122,8 @@ TEST(MaxPools, EmptyRowsAndOtherWindowsAreRefused) {
   };
   refused(format::MaxPoolOp::kKernel, 0, "ops.kernel", "no rows");
   refused(format::MaxPoolOp::kKernel, 65537, "ops.kernel", "too many", {{65537, 65536}});
-  refused(format::MaxPoolOp::kKernel, 5, "ops.columns", "no whole lines");
-  refused(format::MaxPoolOp::kColumns, 0, "ops.columns", "no whole lines");
+  refused(format::MaxPoolOp::kKernel, 5, "ops.columns", "not made of whole lines");
+  refused(format::MaxPoolOp::kColumns, 0, "ops.columns", "not made of whole lines");
   refused(format::MaxPoolOp::kDilation, 1, "ops.dilation", "do not fit their axis");
   refused(format::MaxPoolOp::kBefore, 5, "ops.dilation", "do not fit their axis");
   Program narrow = convert::compile(image_graph({false, true}), "image");
@@ -341,7 +341,7 @@ const BrokenWindows kBrokenWindows[] = {
     {"WindowsOfNoSlot", [](Program& p) { body_of(p, "second").views[format::kOutput].slot = 99; },
      "ops.output", "does not exist", "second"},
     {"Columns", [](Program& p) { body_of(p, "second").numbers[3] = 1; }, "ops.columns",
-     "its input is no image", "second"},
+     "no image as input", "second"},
     {"Span", [](Program& p) { body_of(p, "second").numbers[1] = 65536; }, "ops.dilation",
      "no rows, or too many", "second"},
     {"FarAfter", [](Program& p) { p.axes[2].window = -70000; }, "ops.before",

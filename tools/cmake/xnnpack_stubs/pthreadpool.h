@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the pthreadpool library, of which XNNPACK's headers only name this pointer type; no
+// Replaces the pthreadpool library. XNNPACK's headers only name this pointer type, and no
 // microkernel takes one, so the library itself is not needed.
 #pragma once
 

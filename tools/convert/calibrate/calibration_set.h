@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs for calibration and comparison: those that weights are rounded for, and held-out ones on
-// which the quantized model is compared with the float32 one.
+// Inputs for calibration and comparison: sequences that weights are rounded for, and held-out ones
+// on which the quantized model is compared with the float32 one.
 //
 //   const CalibrationSet set = read_calibration({"lines.txt"}, model);
 //   set.fitted    // four fifths of the sequences: for scales and Hessians
@@ -29,7 +29,8 @@ struct CalibrationSet {
   static uint64_t tokens_of(const std::vector<ModelInput>& sequences);
 };
 
-// Fewer tokens tell nothing. Of more than the maximum, sequences are sampled evenly.
+// Fewer tokens are too few to calibrate with. If there are more than the maximum, sequences are
+// sampled evenly.
 inline constexpr uint64_t kCalibrationTokensMin = 128;
 inline constexpr uint64_t kCalibrationTokensMax = 1u << 15;
 // Text longer than this, or than the model's context, is split into several sequences.
@@ -53,13 +54,13 @@ bool predicts_tokens(const Model& model);
 // Whether a model can generate text: it predicts tokens and reads nothing else.
 bool can_write_text(const Model& model);
 
-// Generates text with the model of `file` at temperature 1, the same on every run. Starts from the
-// bos token or, without one, from tokens spread over the vocabulary. REQUIRES: can_write_text, and
-// a target that this CPU runs. Throws InputError if logits are not finite.
+// Generates text with the model of `file` at temperature 1, with the same result on every run.
+// Starts from the bos token or, without one, from tokens spread over the vocabulary. REQUIRES:
+// can_write_text, and a target that this CPU runs. Throws InputError if logits are not finite.
 CalibrationSet write_own_text(const AlignedBytes& file);
 
-// Makes input for comparisons where there is no calibration data: ids spread over the vocabulary,
-// or features of zero mean and unit variance. All of it is held out.
-CalibrationSet made_up_input(const Model& model);
+// Makes comparison inputs where there is no calibration data: ids spread over the vocabulary, or
+// features of zero mean and unit variance. All of them are held out.
+CalibrationSet random_inputs(const Model& model);
 
 }  // namespace arenite::convert

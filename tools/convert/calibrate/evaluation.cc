@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both models run in step, chunk by chunk, so that only rows of one chunk are kept. All sums are in
-// double precision.
+// Both models run in lockstep, chunk by chunk, so that only the rows of one chunk are kept. All
+// sums are in double precision.
 #include "convert/calibrate/evaluation.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace arenite::convert {
 namespace {
 
-// Logarithms of the probabilities that logits stand for.
+// Computes log-probabilities from logits.
 void log_softmax(std::span<const float> logits, std::vector<double>& logs) {
   logs.assign(logits.begin(), logits.end());
   const double largest = *std::max_element(logs.begin(), logs.end());
@@ -56,7 +56,7 @@ bool gives_probabilities(const Model& model) {
   return predicts_tokens(model) || model.labels() > 1;
 }
 
-// Adds up the surprise at tokens.
+// Accumulates the negative log-likelihood of tokens.
 struct Score {
   uint64_t tokens = 0;
   double nll = 0.0;
@@ -66,7 +66,7 @@ struct Score {
   }
 };
 
-// `logs` are for the token after token `index` of the sequence.
+// `logs` are the log-probabilities of the token after token `index` of the sequence.
 void add_score(const ModelInput& sequence, uint32_t index, std::span<const double> logs,
                Score& score) {
   if (index + 1 >= sequence.tokens) return;
@@ -74,7 +74,7 @@ void add_score(const ModelInput& sequence, uint32_t index, std::span<const doubl
   ++score.tokens;
 }
 
-// Collects the hidden states of a chunk through the session's hook: [hidden states][rows,
+// Collects the hidden states of a chunk through the session's hook, as [hidden states][rows,
 // features].
 class HiddenStates {
  public:
@@ -187,11 +187,12 @@ class Comparison {
   std::vector<double> logs_before_, logs_after_;
 };
 
-// Most output rows to keep: enough that choices do not depend on a few tokens, in little memory.
+// Maximum number of output rows to keep: enough that choices do not depend on a few tokens, in
+// little memory.
 constexpr uint64_t kKeptTokensMax = 1024;
 constexpr uint64_t kKeptBytesMax = uint64_t{64} << 20;
 
-// Returns the first sequence, and as many others, evenly spread, as the limit of tokens allows.
+// Returns the first sequence and as many others, evenly spread, as the token limit allows.
 std::vector<ModelInput> some_of(const std::vector<ModelInput>& sequences, uint64_t tokens_max) {
   const uint64_t tokens = CalibrationSet::tokens_of(sequences);
   const size_t every = static_cast<size_t>((tokens + tokens_max - 1) / tokens_max);
@@ -205,7 +206,7 @@ std::vector<ModelInput> some_of(const std::vector<ModelInput>& sequences, uint64
   return some;
 }
 
-// Calls take(row) for each row of outputs.
+// Calls take(row) for each output row.
 template <typename Take>
 void for_each_row(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                   const Take& take) {

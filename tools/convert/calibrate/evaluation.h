@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures the quantization loss of a model versus float32, on sequences that neither was fitted
-// to.
+// Measures the quantization loss of a model versus float32, on sequences that were not used for
+// calibration.
 //
 //   const ModelComparison loss = compare_models(float_file, q8_file, set);
 //   loss.mean_kl, loss.perplexity_increase()
@@ -27,30 +27,30 @@ struct ModelComparison {
   uint64_t sequences = 0;
   uint64_t rows = 0;  // compared outputs: one per token, or per sequence
 
-  // For decoders.
+  // Set for decoders.
   bool has_perplexity = false;
   Perplexity reference;
   Perplexity other;
   double perplexity_increase() const;  // relative: 0.01 is one percent
 
-  // For decoders and classifiers, whose outputs are logits or log-probabilities.
+  // Set for decoders and classifiers, whose outputs are logits or log-probabilities.
   bool has_probabilities = false;
   double mean_kl = 0.0;         // KL(reference || other), in nats
   double top1_agreement = 0.0;  // share of rows with the same most probable token or class
 
-  // Mean cosine similarity between a row of the reference and the same row of the other.
+  // Mean cosine similarity between a row of the reference and the same row of the other model.
   double output_cosine = 0.0;
   std::vector<double> hidden_cosines;        // mean of each hidden state
   std::vector<double> least_hidden_cosines;  // least of any row
 };
 
-// Runs both models over the held-out sequences of `set`. `other_kv` is the cache type of `other`.
-// Results that depend on a value that is not finite are NaN. REQUIRES: programs that differ only in
-// weights, and targets that this CPU runs. Throws InputError if a model cannot take a sequence.
+// Runs both models over the held-out sequences of `set`. `other_kv` is the cache type of `other`. A
+// result that depends on a non-finite value is NaN. REQUIRES: programs that differ only in weights,
+// and targets that this CPU runs. Throws InputError if a model cannot take a sequence.
 ModelComparison compare_models(const AlignedBytes& reference, const AlignedBytes& other,
                                const CalibrationSet& set, KvType other_kv = KvType::kOfModel);
 
-// Measures how far outputs are from those of a reference model, which it needs only once: mean KL
+// Measures how far outputs are from those of a reference model, which is run only once: mean KL
 // divergence in nats or, for models without probabilities, one minus the mean cosine.
 class OutputDistance {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of a model that was just made are bugs; of a sequence they are the input's.
+// A failure of a model that was just converted is a bug; a failure caused by a sequence is an input
+// error.
 #include "convert/calibrate/sequence_runner.h"
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 namespace arenite::convert {
 namespace {
 
-// Tokens of a causal model that are run at once: enough for the kernels' speed, and few enough for
-// logits over a large vocabulary.
+// Tokens of a causal model that are run at once: enough to use the kernels well, few enough that
+// logits over a large vocabulary take little memory.
 constexpr uint32_t kChunkTokens = 128;
 
 uint32_t chunk_of(const Model& model, const InputTokens& positions) {
@@ -63,7 +64,7 @@ bool SequenceRunner::advance() {
   const uint64_t given =
       has_one_input ? rows_given(model_, Outputs::kAll, count, first_ == 0) : output.rows;
   rows_ = CallRows(output, model_, last, given);
-  // Rows that are joined of several inputs are all of these.
+  // Rows joined from several inputs are all rows of tokens, none of them a prefix.
   const bool has_prefix = has_one_input ? !model_.pooled() : is_stepped(model_);
   prefix_ = has_prefix && given > count ? given - count : 0;
   next_ += count;
@@ -81,7 +82,7 @@ Output SequenceRunner::call(uint32_t function, uint32_t count) {
                    sequence_->tokens, text);
 }
 
-// ---- inputs of linear layers: a profile hook says when an op begins; its input lies in the arena
+// ---- inputs of linear layers: when an op begins, a profile hook reads its input from the arena
 // ----
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a model file over sequences, in chunks where the model allows it, which bounds the memory of
-// per-token outputs; and observes the inputs of a float32 model's linear layers.
+// per-token outputs. Also observes the inputs of a float32 model's linear layers.
 //
 //   SequenceRunner runner(file, longest_of(sequences));
 //   runner.begin(sequences[0]);
@@ -21,12 +21,12 @@
 
 namespace arenite::convert {
 
-// Returns the most tokens of any sequence, for each input.
+// Returns the maximum number of tokens of any sequence, for each input.
 InputTokens longest_of(const std::vector<ModelInput>& sequences);
 
 class SequenceRunner {
  public:
-  // For sequences of at most `positions` tokens. `file` must outlive the runner.
+  // Takes sequences of at most `positions` tokens. `file` must outlive the runner.
   SequenceRunner(const AlignedBytes& file, const InputTokens& positions,
                  KvType kv_cache = KvType::kOfModel);
 
@@ -41,7 +41,7 @@ class SequenceRunner {
   // Runs the next chunk; the first call also runs all functions but the last. Returns false if no
   // chunk is left. Throws InputError if the model cannot take the sequence.
   bool advance();
-  // Output of the last chunk: one row per token of the last function's input, or a single row where
+  // Output of the last chunk: one row per token of the last function's input, or a single row if
   // the model pools.
   size_t rows() const { return rows_.size() - prefix_; }
   std::span<const float> row(size_t index) { return rows_[prefix_ + index]; }
@@ -49,7 +49,7 @@ class SequenceRunner {
   uint32_t tokens() const { return next_ - first_; }
 
  private:
-  // Runs a function on tokens [first_, first_ + count) of its inputs, or on all that are left.
+  // Runs a function on tokens [first_, first_ + count) of its inputs, or on all that remain.
   Output call(uint32_t function, uint32_t count);
 
   Model model_;
@@ -62,28 +62,28 @@ class SequenceRunner {
   size_t prefix_ = 0;  // constant rows of the model before those of its first tokens
 };
 
-// Runs the model over `sequences` and passes the inputs of each linear op to `use`, chunk by chunk:
-// [tokens, inputs] for the matrix `tensor` of the file. The rows are valid until `use` returns.
-// `done` gets the share of the sequences that were run.
+// Runs the model over `sequences` and passes the inputs of each linear op to `use`, chunk by chunk,
+// as [tokens, inputs] with the index `tensor` of the op's matrix in the file. The rows are valid
+// until `use` returns. `done` gets the share of the sequences that were run.
 void for_each_input(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                     const std::function<void(uint32_t tensor, const ConstMatrix& inputs)>& use,
                     const std::function<void(double share)>& done = {});
 
 // Returns the mean squares of the inputs of each tensor of the file, [inputs]; empty for tensors
-// that no linear op multiplies with.
+// that no linear op multiplies by.
 std::vector<std::vector<double>> mean_squares_of_inputs(const AlignedBytes& file,
                                                         const std::vector<ModelInput>& sequences);
 
 // Name of the conversion stage (progress.h) that computes Hessians.
 inline constexpr const char* kRounding = "rounding the weights";
 
-// Limit of the memory of Hessians that are accumulated in one run.
+// Limits the memory of the Hessians that are accumulated in one run.
 inline constexpr uint64_t kHessianBytesMax = uint64_t{256} << 20;
 
-// Passes the Hessian of each of `tensors`, in their order, over all sequences, to `use`; it has no
-// rows for a tensor that no linear op multiplies with. Each run over the sequences accumulates as
-// many Hessians as fit in `bytes_max`, at least one. Reports progress of kRounding: half of a run
-// is the sequences, half is `use`.
+// Passes the Hessian of each of `tensors`, in their order, to `use`, accumulated over all
+// sequences. A Hessian has no rows if no linear op multiplies by its tensor. Each run over the
+// sequences accumulates as many Hessians as fit in `bytes_max`, at least one. Reports progress of
+// kRounding: half of a run is the sequences, half is `use`.
 void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                       const std::vector<uint32_t>& tensors,
                       const std::function<void(uint32_t tensor, const Hessian& hessian)>& use,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real runtime, in an arena on the heap of the converter.
+// Runs the real runtime in an arena on the converter's heap.
 #include "convert/check/check_session.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ namespace {
 
 uint64_t next(uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
-// For `positions` tokens of the first input, and as many of the others as a self-test has.
+// Returns options for `positions` tokens of the first input, and as many tokens of the others as a
+// self-test has.
 SessionOptions options_of(const Model& model, uint32_t positions, Outputs outputs,
                           KvType kv_cache) {
   SessionOptions options;
@@ -343,7 +344,7 @@ ModelInput sequence_to_check(const Model& model, uint32_t tokens) {
   return sequence;
 }
 
-// Sums of uniforms.
+// Approximates normal variables by sums of uniform ones.
 std::vector<float> features_to_check(size_t count) {
   std::vector<float> features(count);
   uint64_t state = 0x9E3779B97F4A7C15u;
@@ -380,7 +381,7 @@ uint32_t token_count_for(uint32_t wanted, const Program& program) {
   }
   const uint32_t most = input.positions_max;
   refuse_if(most != 0 && tokens > most,
-            "with {} tokens a row of its mask sees nothing: expected --context {} or more", most,
+            "with {} tokens a row of its mask sees no key: expected --context {} or more", most,
             tokens);
   return tokens;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of model files in this process: deterministic inputs for them, and CallRows, the only
-// way in which the tools read an Output. Elements beyond an Output's rows are uninitialized memory.
+// Sessions of model files in this process, with deterministic inputs for them. CallRows is the only
+// way in which the tools read an Output: elements beyond an Output's rows are uninitialized.
 //
 //   CheckSession session(file, target, tokens, Outputs::kAll);
 //   const ModelInput input = sequence_to_check(session.model(), tokens);
@@ -23,12 +23,13 @@
 
 namespace arenite::convert {
 
-// Throws std::logic_error: the model does not `what`. For failures that are bugs of the converter.
+// Throws std::logic_error with the text "the model does not `what`", for failures that are bugs of
+// the converter.
 [[noreturn]] void fail_as_bug(const char* what, Status status, const Diagnostic& why);
 
 // Loads the model of a file for one target. `file` must outlive the model.
 Model load_converted(const AlignedBytes& file, Target target);
-// Loads it for the best of its targets that this CPU has.
+// Loads the model for the best of the file's targets that this CPU runs.
 Model load_best(const AlignedBytes& file);
 
 // A session together with its arena.
@@ -44,40 +45,40 @@ class ConvertedSession {
   Session* session_ = nullptr;
 };
 
-// Whether a session chooses the rows of a call: all, or the last of each sequence.
+// Whether a session chooses the output rows of a call: all, or the last of each sequence.
 bool leaves_rows_open(const format::ModelReader& reader);
 
-// Layout of the author's arrays, in bits of ArrayFlag.
+// Returns the layout of the author's arrays, as bits of ArrayFlag.
 uint32_t array_flags(std::span<const std::byte> file);
-// The bits above these flags hold 1 + the start token of a decoder after an encoder, or 0.
+// The bits from this one on hold 1 + the start token of a decoder after an encoder, or 0.
 inline constexpr uint32_t kStartTokenShift = 8;
-// The bits above these hold ExportedModel::unread_inputs, as many as fit.
+// The bits from this one on hold ExportedModel::unread_inputs, as many as fit.
 inline constexpr uint32_t kUnreadInputShift = 27;
 inline constexpr uint32_t kUnreadInputs = 32 - kUnreadInputShift;
 TokenId start_token(std::span<const std::byte> file);
 Outputs authors_outputs(std::span<const std::byte> file);
 
-// An array of the author's program, parsed from Model.arrays; the list is empty if the arrays are
-// the model's inputs.
+// An array of the author's program, parsed from Model.arrays. That list is empty if the arrays are
+// exactly the model's inputs.
 struct AuthorsArray {
   std::string name{};
   std::string role{};  // of arrays that are no inputs of the model
   uint32_t of = 0;     // index of the input that it belongs to
 };
 std::vector<AuthorsArray> authors_arrays(std::span<const std::byte> file);
-// Returns the role of the author's mask of pairs: "pairs", or "hidden_pairs" or "added_pairs",
-// whose nonzero elements hide.
+// Returns the role of the author's pair mask: "pairs", or "hidden_pairs" or "added_pairs", whose
+// nonzero elements hide pairs.
 std::string role_of_pairs(std::span<const std::byte> file, uint32_t input);
 
-// Whether a call of a function gives one row per sequence, not one per token.
+// Whether a call of a function returns one row per sequence rather than one per token.
 bool has_row_of_sequence(std::span<const std::byte> file, Outputs outputs, uint32_t function = 0);
 
-// Returns the output rows of a call with `tokens` tokens of a sequence. `begins`: these are its
-// first tokens, with which constant rows come.
+// Returns the number of output rows of a call with `tokens` tokens of a sequence. `begins`: these
+// are its first tokens, which rows of constants precede.
 uint32_t rows_given(const Model& model, Outputs outputs, uint32_t tokens, bool begins,
                     uint32_t function = 0);
 
-// A copy of the output of a call.
+// A copy of a call's output.
 class CallRows {
  public:
   CallRows() = default;
@@ -108,7 +109,7 @@ struct ModelInput {
   std::vector<uint8_t> visible = {};  // 1 for each token that counts; empty: all count
   // pair masks [sequences, tokens, tokens], for models that take them
   std::vector<uint8_t> pairs = {};
-  // The model's further inputs, with the same number of sequences.
+  // The model's other inputs, with the same number of sequences.
   std::vector<ModelInput> others = {};
 
   const ModelInput& of(uint32_t input) const { return input == 0 ? *this : others[input - 1]; }
@@ -125,29 +126,31 @@ bool is_stepped(const Model& model);
 // Returns the input whose tokens the last function's rows belong to: its only one, or the first.
 uint32_t last_input(const Model& model);
 
-// Builds the arguments of a function that takes `inputs`, a bit set: of each input's sequence the
-// tokens [begin, begin + count), or all that are left.
+// Builds the arguments of a function that takes `inputs`, a bit set: from each input's sequence the
+// tokens [begin, begin + count), or all that remain.
 std::vector<Input> inputs_of_call(uint32_t inputs, const ModelInput& sequence, uint32_t begin,
                                   uint32_t count);
 
-// Runs all functions of a model on one sequence of each input, and returns the rows of the last
-// function: those of all its calls, or with Outputs::kLast those of the last call. If that function
-// can be stepped and no token is hidden, it gets at most `chunk` tokens per call, else the whole
-// sequence. Skips functions whose first input has no tokens. Calls `before` ahead of each call,
-// with the tokens that each input holds and gets. Throws InputError that begins with `source`.
+// Runs all functions of a model on one sequence of each input. Returns the rows of the last
+// function: of all its calls, or with Outputs::kLast of the last call. If that function can be
+// stepped and no token is masked, it gets at most `chunk` tokens per call, else the whole sequence.
+// Skips functions whose first input has no tokens. Calls `before` ahead of each call, with the
+// number of tokens that each input already holds and now gets. Throws InputError that begins with
+// `source`.
 using BeforeCall = std::function<void(const InputTokens& held, const InputTokens& tokens)>;
 std::vector<float> run_functions(Session& session, const Model& model, const ModelInput& sequence,
                                  uint32_t chunk, const std::string& source,
                                  Outputs outputs = Outputs::kAll, const BeforeCall& before = {});
 
-// Returns all rows that the last function gives for one sequence of `tokens` tokens of each input.
+// Returns how many rows the last function outputs for one sequence of `tokens` tokens of each
+// input.
 uint64_t rows_of_functions(const Model& model, const InputTokens& tokens);
 
 // Returns options for a session of one sequence of `tokens` tokens of each input.
 SessionOptions options_for_functions(const Model& model, const InputTokens& tokens, uint32_t chunk);
 
-// A session of a freshly converted file on one target. Throws std::logic_error for any failure: it
-// is a bug of the converter.
+// A session of a freshly converted file on one target. Any failure is a bug of the converter and
+// throws std::logic_error.
 class CheckSession {
  public:
   CheckSession(const AlignedBytes& file, Target target, uint32_t positions, Outputs outputs,
@@ -161,7 +164,7 @@ class CheckSession {
   std::vector<float> run(const ModelInput& input) { return run(input, 0, input.tokens); }
 
   void reset() { session_->reset(); }
-  // Feeds one token of one sequence. Throws unless its rows equal `expected` bit for bit.
+  // Runs one token of one sequence. Throws unless its rows equal `expected` bit for bit.
   void step(const ModelInput& input, uint32_t token, std::span<const float> expected);
 
  private:
@@ -191,11 +194,11 @@ ModelInput input_to_check(uint32_t tokens, uint32_t vocab_size, uint32_t token_t
 // Makes one sequence for each input of the model, of at most `tokens` tokens.
 ModelInput sequence_to_check(const Model& model, uint32_t tokens);
 
-// Returns `wanted` within tokens_min and positions_max of the first input, but more where a mask
-// hides all but later keys from some query. Throws InputError if the positions are too few.
+// Returns `wanted`, limited to [tokens_min, positions_max] of the first input, or more if a mask
+// hides all but later keys from some query. Throws InputError if there are too few positions.
 uint32_t token_count_for(uint32_t wanted, const Program& program);
 
-// Layout of images in a person's arrays; nullopt if the input is no image.
+// Returns the layout of images in the author's arrays; nullopt if the input is not an image.
 std::optional<ImageLayout> image_layout(const Model& model, uint32_t input = 0);
 // Transposes whole images to the model's layout [images, height, width, channels].
 std::vector<float> pixels_of(const std::vector<float>& images, const ImageLayout& image);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One sequence of tokens or features against the graph; the author's arrays, whole.
+// Checks against the graph run one sequence of tokens or features; checks against the author run
+// whole arrays.
 #include "convert/check/converted_model.h"
 
 #include <fmt/format.h>
@@ -25,11 +26,12 @@
 
 namespace arenite::convert {
 
-// ---- against the graph ----
+// ---- comparison with the graph ----
 
 namespace {
 
-// Softmax makes the rounding of scores visible in proportion to them.
+// Scores up to this size keep the plain tolerance. Beyond it, softmax amplifies rounding errors in
+// proportion to the scores.
 constexpr double kOrdinaryScore = 100.0;
 
 // Tolerance with int8 activations, as a share of the largest output: a few quantization steps.
@@ -39,8 +41,8 @@ constexpr uint64_t kTokens = 48;  // a multiple of the rows of every tile
 constexpr uint64_t kTokensMin = 2;
 constexpr uint64_t kProductsMax = 2'000'000'000;  // of a weight and an activation
 
-// Enough tokens to pass a tile of every kernel set, fewer for large models, since the reference is
-// slow, and for short contexts.
+// Returns enough tokens to exceed a tile of every kernel set; fewer for large models, as the
+// reference is slow, and for short contexts.
 uint32_t tokens_to_check(const Program& program) {
   uint64_t weights = 0;
   for (const ProgramTensor& tensor : program.tensors) {
@@ -51,7 +53,8 @@ uint32_t tokens_to_check(const Program& program) {
   return token_count_for(static_cast<uint32_t>(count), program);
 }
 
-// Makes input `number`, not the first, with another number of tokens than the first.
+// Makes input `number`, which is not the first, with a different number of tokens from the first
+// input.
 ModelInput other_input_for(const ConvertedModel& conversion, uint32_t number, uint32_t tokens) {
   const GraphInput& input = conversion.graph.inputs[number];
   size_t width = 0;
@@ -77,7 +80,7 @@ ModelInput input_for(const ConvertedModel& conversion) {
   return input;
 }
 
-// Runs all functions, in one call and token by token.
+// Runs all functions, both in one call and token by token.
 std::vector<float> run_functions_on(const AlignedBytes& file, Target target,
                                     const ModelInput& input) {
   const Model model = load_converted(file, target);
@@ -106,7 +109,7 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Mod
   session.reset();
   const size_t width = session.session().output().features;
   for (uint32_t t = 0; t < input.tokens; ++t) {
-    // The first token comes with rows of constants.
+    // Rows of constants come with the first token.
     const size_t end = values.size() - (input.tokens - t - 1) * width;
     const size_t begin = t == 0 ? 0 : end - width;
     session.step(input, t, std::span(values).subspan(begin, end - begin));
@@ -163,12 +166,13 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
               "precision by {:.1e}; expected at most {:.1e}",
               quote(path), circumstances, what, error, error_max);
   };
-  // Without rounding, the file's weights are the author's.
+  // Without rounding, the file has the author's weights.
   if (is_rounded(conversion.rewritten)) {
     Evaluation stored = evaluate(with_stored_weights(conversion.rewritten), fed);
     conversion.storing_error = largest_difference(stored.values, reference.values);
-    // Quantization loss is for the person to judge, unless the results are not finite.
-    if (!has_few_bits(conversion.program) || !std::isfinite(conversion.storing_error)) {
+    // Whether a quantization loss is acceptable is the user's decision, unless results are not
+    // finite.
+    if (!has_quantization(conversion.program) || !std::isfinite(conversion.storing_error)) {
       require_small(conversion.storing_error, "storing them");
     }
     reference = std::move(stored);
@@ -190,7 +194,7 @@ void check_conversion(ConvertedModel& conversion, const std::string& path,
   }
 }
 
-// ---- against the author's outputs ----
+// ---- comparison with the author's outputs ----
 
 namespace {
 
@@ -213,7 +217,7 @@ Shape with_width(Shape shape, uint64_t width) {
   return shape;
 }
 
-// Outputs [sequences, width, rows] as [sequences, rows, width].
+// Transposes outputs [sequences, width, rows] to [sequences, rows, width].
 std::vector<float> columns_last(const NpyArray& outputs, const std::vector<float>& values,
                                 uint64_t sequences, uint64_t rows, uint64_t width) {
   if (values.size() != sequences * rows * width) {
@@ -228,7 +232,7 @@ std::vector<float> columns_last(const NpyArray& outputs, const std::vector<float
   return result;
 }
 
-// Whether the outputs have the last token's row only: [axes, width], with `rows` rows of a
+// Whether the outputs hold only the last token's row: [axes, width], with `rows` rows of a
 // sequence, or [sequences, width], without extents of 1.
 bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const TokenAxes& input,
                         uint64_t rows, const FunctionInfo& last) {
@@ -250,15 +254,15 @@ bool are_of_last_tokens(const NpyArray& outputs, const Shape& shape, const Token
                            input.sequences, rows, width));
 }
 
-// Tokens of the longest sequence, for each input.
+// Returns the number of tokens of the longest sequence, for each input.
 InputTokens tokens_of(const std::vector<RunInput>& inputs) {
   InputTokens tokens;
   for (size_t i = 0; i < inputs.size(); ++i) tokens.of[i] = inputs[i].axes.tokens;
   return tokens;
 }
 
-// Returns the largest difference over all sequences: of every row that is expected, or of the last
-// row of each. Rows of padding are not compared.
+// Returns the largest difference over all sequences: of every expected row, or of the last row of
+// each sequence. Padding rows are not compared.
 double largest_difference(const Model& model, const std::vector<RunInput>& inputs,
                           const std::vector<float>& expected, double& largest_value) {
   SessionOptions options = options_for_functions(model, tokens_of(inputs), UINT32_MAX);
@@ -293,7 +297,7 @@ std::string basis_of(const Account& account) {
     text += fmt::format("\n  assumed: {}", fmt::join(account.assumed, "; "));
   }
   if (!text.empty()) return " One of these may be wrong:" + text + "\n";
-  return " All that the conversion rests on is what the author's own file says.";
+  return " The conversion relies on the author's own file alone.";
 }
 
 }  // namespace
@@ -359,15 +363,14 @@ AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorF
     compare(*in_float32, best_kernels().target, check.largest_difference);
     check.difference_in_few_bits = of_file;
   }
-  refuse_if(
-      !(check.largest_difference <= conversion.author_difference_max * check.largest_value),
-      "{}: the converted model is not the one that gave {}: outputs differ by up to {:.2e}, and "
-      "the largest of them is {:.2e}: expected {} of that at most.{} Or the author's model was not "
-      "in eval mode, hid padding, derived a constant from the number of tokens, or did not read "
-      "{}. No "
-      "file was written",
-      quote(checkpoint), quote(output_array.name()), check.largest_difference, check.largest_value,
-      conversion.author_difference_max, basis_of(conversion.account), fmt::join(names, ", "));
+  refuse_if(!(check.largest_difference <= conversion.author_difference_max * check.largest_value),
+            "{}: the converted model does not compute {}: outputs differ by up to {:.2e}, and the "
+            "largest of them is {:.2e}: expected at most {} of that.{} Or the author's model was "
+            "not in eval mode, masked padding, derived a constant from the number of tokens, or "
+            "did not read {}. No file was written",
+            quote(checkpoint), quote(output_array.name()), check.largest_difference,
+            check.largest_value, conversion.author_difference_max, basis_of(conversion.account),
+            fmt::join(names, ", "));
   return check;
 }
 

@@ -48,11 +48,11 @@ struct ConvertedModel {
   std::optional<double> computing_error() const;  // the largest of the targets that ran
 };
 
-// Runs the file in this process on every target that this CPU has, in one call and, where possible,
-// token by token. Compares the results with the graph in double precision and the file's weights;
-// where these are not the author's, also compares that with the author's graph. Throws InputError
-// that names `path` if a result is infinite or off by more than `relative_error_max` of the largest
-// one.
+// Runs the file in this process on every target that this CPU runs, in one call and, where
+// possible, token by token. Compares the results with the graph evaluated in double precision with
+// the file's weights. If these differ from the author's weights, also compares that evaluation with
+// the author's graph. Throws InputError that names `path` if a result is infinite or differs by
+// more than `relative_error_max` of the largest one.
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max);
 
@@ -73,15 +73,15 @@ struct AuthorCheck {
   std::optional<double> difference_in_few_bits{};  // of the file, if it is quantized
 };
 
-// Runs `conversion` with the real runtime on every target of its file that this CPU has, and
+// Runs `conversion` with the real runtime on every target of its file that this CPU runs, and
 // compares its outputs with the author's. An input is an array of integers [tokens] or [sequences,
-// tokens] for a model of tokens, or of floats with one more dimension for a model of features;
-// tokens come first where the author's model has them so. Outputs are one row per token, or one per
-// sequence: the pooled result, else the last token's row. Rows of padding are not compared.
+// tokens] for a model of tokens, or of floats with one more dimension for a model of features.
+// Tokens come first if the author's model has them first. Outputs are one row per token, or one per
+// sequence: the pooled result, else the last token's row. Padding rows are not compared.
 //
-// Throws InputError that names a file for arrays that do not fit, and, with all options and
-// assumptions of the conversion, for outputs that differ. If the file is quantized, `in_float32` is
-// the same model in float32, packed for the best target of this CPU: it proves the conversion,
+// Throws InputError that names a file for arrays that do not fit, and InputError with all options
+// and assumptions of the conversion for outputs that differ. If the file is quantized, `in_float32`
+// is the same model in float32, packed for the best target of this CPU: it proves the conversion,
 // while the quantization loss is reported and not judged.
 AuthorCheck check_against_author(const ConvertedModel& conversion, const AuthorFiles& files,
                                  const std::string& checkpoint,

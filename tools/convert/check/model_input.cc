@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types come first, then shapes, then values: a message is about the first that is wrong.
+// Checks types first, then shapes, then values, so that a message names the first thing that is
+// wrong.
 #include "convert/check/model_input.h"
 
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ TokenAxes image_axes(const NpyArray& array, const ImageLayout& image, const std:
   return {static_cast<uint32_t>(images), image.pixels(), !is_one};
 }
 
-// Extents of an image in the order in which its array has them.
+// Returns the extents of an image in the order of its array's dimensions.
 std::vector<uint32_t> extents_of(const ImageLayout& image) {
   std::vector<uint32_t> extents = {image.height, image.width};
   if (image.columns_first) std::swap(extents[0], extents[1]);
@@ -51,7 +52,7 @@ std::vector<uint32_t> extents_of(const ImageLayout& image) {
   return extents;
 }
 
-// [sequences, tokens, features] of [sequences, features, tokens].
+// Transposes [sequences, features, tokens] to [sequences, tokens, features].
 std::vector<float> features_last(const std::vector<float>& values, const TokenAxes& axes) {
   std::vector<float> result;
   result.reserve(values.size());
@@ -64,7 +65,7 @@ std::vector<float> features_last(const std::vector<float>& values, const TokenAx
   return result;
 }
 
-// Names of the inputs in the bit set.
+// Returns the names of the inputs in the bit set.
 std::vector<std::string> names_of_inputs(const Model& model, uint32_t wanted) {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < model.inputs(); ++i) {
@@ -118,7 +119,7 @@ std::vector<float> finite_values(const NpyArray& array, const std::string& optio
 }
 
 uint64_t images_of(std::span<const uint64_t> shape, const ImageLayout& image) {
-  // Whether the extents are those of the image or of a part of it.
+  // Whether the extents match the image or a part of it.
   const auto are_of_image = [&](std::span<const uint64_t> extents) {
     size_t next = 0;
     for (const uint64_t whole : extents_of(image)) {
@@ -174,7 +175,7 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
                      uint32_t input) {
   const uint32_t features = model.input(input).features;
   const bool has_ids = model.input(input).vocab_size != 0;
-  // Numbers that are samples or pixels may be whole.
+  // Samples and pixels may be integers.
   const bool is_number = is_float(array) || bytes(array.dtype()) < 4 || array.shape().size() > 2;
   refuse_if(
       has_ids ? is_float(array) : !is_number, "{}: {} is of type {}: expected {}", option,
@@ -185,7 +186,7 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
   const std::string axes = tokens_first ? "tokens, batch" : "batch, tokens";
   std::string expected = fmt::format("[tokens] or [{}]", axes);
   std::vector<uint64_t> shape = array.shape();
-  // If each token is a single element, the dimension of columns may come last.
+  // If each token is a single element, the feature dimension may come last.
   const bool has_columns = features > 1 || (shape.size() == 3 && shape[1] == 1);
   const bool columns_first =
       !has_ids && has_columns && (array_flags(model.file()) & kTakesColumnsFirst) != 0;
@@ -198,8 +199,8 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
     shape.erase(shape.end() - 2);
   } else if (!has_ids) {
     expected = fmt::format("[tokens, {0}] or [{1}, {0}]", features, axes);
-    // If each token is a single element, such as a sample, the array may lack the dimension of
-    // columns.
+    // If each token is a single element, such as a sample, the array may lack the feature
+    // dimension.
     const bool is_series = features == 1 && shape.size() < 3 && (shape.size() < 2 || shape[1] != 1);
     if (!is_series && (shape.empty() || shape.back() != features)) {
       refuse_shape(array, option, expected);
@@ -207,7 +208,7 @@ TokenAxes token_axes(const NpyArray& array, const Model& model, const std::strin
     if (!is_series) shape.pop_back();
   }
   if (shape.size() != 1 && shape.size() != 2) refuse_shape(array, option, expected);
-  // An input of one row per sequence may lack the dimension of tokens.
+  // An input of one row per sequence may lack the token dimension.
   if (shape.size() == 1 && model.input(input).positions_max == 1) shape.push_back(1);
   const uint64_t sequences = shape.size() == 1 ? 1 : shape[tokens_first ? 1 : 0];
   const uint64_t tokens = shape[shape.size() == 1 || tokens_first ? 0 : 1];
@@ -270,8 +271,9 @@ std::vector<std::string> values_of_inputs(std::span<const std::string> given, co
 
 namespace {
 
-// The files of a model's one input that several of its author's stand in side by side, as
-// NpyArray::read has them, where each is given; else nothing.
+// Returns the files, joined as NpyArray::read expects, if the model has one input that concatenates
+// several inputs of the author's program and a file is given for each of those; else an empty
+// string.
 std::string side_by_side(std::span<const std::string> given, const Model& model) {
   std::vector<std::string> names;
   std::string name = model.input(0).name;
@@ -334,8 +336,8 @@ std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string
 void require_same_sequences(const NpyArray& one, uint32_t sequences_of_one, const NpyArray& other,
                             uint32_t sequences_of_other, const std::string& option) {
   refuse_if(sequences_of_one != sequences_of_other,
-            "{}: {} has {} sequences, and {} has {}: expected as many", option, quote(one.name()),
-            sequences_of_one, quote(other.name()), sequences_of_other);
+            "{}: {} has {} sequences, and {} has {}: expected equal numbers", option,
+            quote(one.name()), sequences_of_one, quote(other.name()), sequences_of_other);
 }
 
 ModelInput read_model_input(const NpyArray& array, const Model& model, const std::string& option,

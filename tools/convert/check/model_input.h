@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a person's arrays as inputs of a model, and checks their types, shapes and values.
+// Reads the user's arrays as inputs of a model, and checks their types, shapes and values.
 //
 //   x.npy int64 [2, 7], a model of tokens      ->  2 sequences of 7 tokens
 //   x.npy float32 [7, 64], a model of features ->  1 sequence of 7 tokens
@@ -29,7 +29,7 @@ struct TokenAxes {
 
   // Returns the leading axes for `rows` rows per sequence, in the array's layout.
   std::vector<uint64_t> shape(uint64_t rows) const;
-  // Returns the index of row `row` of a sequence if each has `rows` rows.
+  // Returns the index in the array of row `row` of a sequence, if each sequence has `rows` rows.
   size_t place(uint64_t rows, uint32_t sequence, uint64_t row) const {
     return tokens_first ? row * sequences + sequence : sequence * rows + row;
   }
@@ -59,11 +59,11 @@ ModelInput read_model_input(const NpyArray& array, const Model& model, const std
 ModelInput read_model_inputs(std::span<const NpyArray> arrays, const Model& model,
                              const std::string& option);
 
-// Returns the author's output shape for `elements` elements per sequence. Empty if the file
-// declares no shape: then it is [axes, columns].
+// Returns the author's output shape for `elements` elements per sequence. If the file declares no
+// shape, returns an empty one: the shape is then [axes, columns].
 std::vector<uint64_t> authors_shape(const Model& model, const TokenAxes& axes, uint64_t elements);
 
-// Transposes rows of a person's array [axes, width], with `rows` rows per sequence, to [sequences,
+// Transposes rows of a user's array [axes, width], with `rows` rows per sequence, to [sequences,
 // rows, width].
 template <typename T>
 std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& axes, size_t rows) {
@@ -79,12 +79,12 @@ std::vector<T> sequences_first(const std::vector<T>& values, const TokenAxes& ax
   return result;
 }
 
-// Assigns the values of an option to the model's inputs: in order, or as NAME=VALUE; empty where an
-// input gets none. `wanted` is the bit set of inputs that may have a value. Throws InputError that
-// begins with `option` if there are more values.
+// Assigns the values of an option to the model's inputs: in order, or as NAME=VALUE; empty for an
+// input that gets none. `wanted` is the bit set of inputs that may have a value. Throws InputError
+// that begins with `option` if there are more values.
 std::vector<std::string> values_of_inputs(std::span<const std::string> given, const Model& model,
                                           const std::string& option, uint32_t wanted = UINT32_MAX);
-// Removes files for the author's inputs that nothing reads, if `wanted` files and these are given,
+// Removes the files of author's inputs that no op reads, if `given` holds `wanted` files and these,
 // in order.
 void drop_unread(std::vector<std::string>& given, const Model& model, size_t wanted);
 // Assigns files to inputs by values_of_inputs; each input in `wanted` must get one.
@@ -96,7 +96,8 @@ std::vector<std::vector<uint32_t>> lengths_of_inputs(std::span<const std::string
                                                      const Model& model, const std::string& option);
 
 // Returns how many images an array of this shape holds: [channels, height, width] or [batch, ...].
-// An extent of 1 may be left out, as in a series [channels, length]. 0: the shape does not fit.
+// An extent of 1 may be omitted, as in a series [channels, length]. Returns 0 if the shape does not
+// fit.
 uint64_t images_of(std::span<const uint64_t> shape, const ImageLayout& image);
 std::string image_text(const ImageLayout& image);  // "3, 224, 224"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The self-test is recorded by the code that later compares: the real runtime, op by op.
+// The self-test's expected results are recorded by the code that later compares them: the real
+// runtime, op by op.
 #include "convert/check/pack_model.h"
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ constexpr float kTimesTheRounding = 4.0f;     // between types of caches
 constexpr float kToleranceMin = 1e-30f;       // where a row is nothing but zeros
 constexpr std::string_view kText = "Turn on the light in the kitchen, and tell me a story.";
 
-// Results of one target for the self-test's tokens.
+// Results on one target for the self-test's tokens.
 struct Recording {
   std::vector<std::vector<float>> digests;  // of each op's rows
   std::vector<float> lengths;               // largest row norm of each op
@@ -73,7 +74,7 @@ Recording record(const AlignedBytes& file, Target target, const SelfTestInputs& 
   return recording;
 }
 
-// Returns the first `count` tokens of a text; nothing if the tokenizer cannot read it, or makes
+// Returns the first `count` tokens of a text; empty if the tokenizer cannot encode it or returns
 // fewer.
 std::vector<TokenId> tokens_of_text(const Model& model, uint32_t count) {
   const Result<Tokenizer> tokenizer = Tokenizer::of(model);
@@ -105,13 +106,13 @@ float largest_difference(std::span<const float> a, std::span<const float> b) {
   return largest;
 }
 
-// Results of all kernel sets of this CPU for the self-test's tokens, the scalar one first.
+// Results with all kernel sets of this CPU for the self-test's tokens, the scalar set first.
 struct Recordings {
   std::vector<Recording> of_model;  // with the cache type of the file
   std::vector<Recording> of_other;  // with the other cache type
 };
 
-// For one op, or the output; `numbers` selects its values in a recording.
+// Computes the tolerance of one op, or of the output; `numbers` selects its values in a recording.
 template <typename Numbers>
 std::vector<float> tolerances(const Recordings& recordings, float length, float relative,
                               const Numbers& numbers) {
@@ -246,8 +247,8 @@ void strip_self_test(AlignedBytes& file) {
   file.shorten(static_cast<size_t>(footer.file_bytes));
 }
 
-// ---- other targets: the program of a file is written again. To prove that unpacking was lossless,
-// the remaining targets are packed anew and compared ----
+// ---- other targets: the program in a file is packed anew. The remaining targets are packed, too,
+// and compared with the file, to prove that unpacking was lossless ----
 
 namespace {
 
@@ -255,7 +256,8 @@ Target target_at(const format::ModelReader& reader, uint32_t index) {
   return static_cast<Target>(reader.packed(index).target);
 }
 
-// Returns the target whose weights are repacked: the first one that is kept, else the first.
+// Returns the target whose weights are unpacked: the first that is kept, else the first of the
+// file.
 uint32_t source_of(const format::ModelReader& reader, const std::vector<Target>& targets) {
   for (uint32_t i = 0; i < reader.packed_count(); ++i) {
     if (std::ranges::count(targets, target_at(reader, i)) != 0) return i;
@@ -276,11 +278,10 @@ void require_same_weights(const format::ModelReader& reader, const Program& prog
     if (std::ranges::equal(packed, std::span(reader.weights(index, i).data, packed.size()))) {
       continue;
     }
-    refuse_if(
-        index == source,
-        "{}: tensor {} of target {}: its packing cannot be undone: between its numbers lie bytes "
-        "other than zero, which no converter writes: convert the checkpoint again",
-        path, quote(tensor.name), name(target_at(reader, index)));
+    refuse_if(index == source,
+              "{}: tensor {} of target {}: its weights cannot be unpacked: its padding has bytes "
+              "other than zero, which no converter writes: convert the checkpoint again",
+              path, quote(tensor.name), name(target_at(reader, index)));
     throw InputError(
         "{}: tensor {}: targets {} and {} hold different weights, so the model is ambiguous: name "
         "one of the two with --target, or convert the checkpoint again",
@@ -288,7 +289,8 @@ void require_same_weights(const format::ModelReader& reader, const Program& prog
   }
 }
 
-// Runs the self-test on each target of the file that this CPU runs. Throws InputError if it fails.
+// Runs the self-test on each target of the file that this CPU runs. Throws InputError if a test
+// fails.
 std::vector<Target> require_self_test(const AlignedBytes& file, uint32_t tokens,
                                       const std::string& path) {
   const std::vector<Target> targets = runnable_targets(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays stay in their files until a call needs their elements.
+// Arrays stay on disk until a call needs their elements.
 #include "convert/check/run_input.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ constexpr double kHiddenMax = -1000.0;  // added to scores of hidden keys
 constexpr std::string_view kMaskRoles[] = {"kept", "hidden", "added", "lengths"};
 
 // Throws InputError unless an array equals what the file fixes for all calls: the positions of
-// tokens, or that pairs are causal or all visible.
+// tokens, or a pair mask that is causal or shows all pairs.
 void require_as_known(const std::string& file, const AuthorsArray& known,
                       const std::string& option) {
   const NpyArray array = NpyArray::read(file);
@@ -36,14 +36,14 @@ void require_as_known(const std::string& file, const AuthorsArray& known,
   }
 }
 
-// Arrays of an exported program that are no inputs of the model: masks and token types.
+// Arrays of an exported program that are not inputs of the model: masks and token types.
 struct SideArrays {
   std::vector<std::string> masks;  // for each input: file of the mask, or empty
   std::vector<std::string> roles;  // encoding of each mask: kept, hidden, added or lengths
   std::vector<std::string> types;  // for each input: file of the token types, or empty
 };
 
-// Removes these from `given` if it holds all arrays of the author's program, in its order or by
+// Removes side arrays from `given` if it holds all arrays of the author's program, in order or by
 // name. Throws InputError that begins with `option`.
 SideArrays take_sides(std::vector<std::string>& given, const Model& model,
                       const std::string& option) {
@@ -73,12 +73,12 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
     } else if (role == "types") {
       sides.types.at(of) = files[i];
     } else if (std::ranges::count(kMaskRoles, role) != 0) {
-      // Several masks of an input say the same.
+      // Several masks of an input must agree.
       const std::string& other = sides.masks.at(of);
       refuse_if(
           !other.empty() && NpyArray::read(other).to_f64() != NpyArray::read(files[i]).to_f64(),
-          "{}: {} and {} say different things about tokens of {}: the model has one length "
-          "of each sequence",
+          "{}: {} and {} disagree about the tokens of {}: the model has one length for each "
+          "sequence",
           option, quote(other), quote(files[i]), quote(model.input(of).name));
       sides.masks[of] = files[i];
       sides.roles[of] = role;
@@ -89,8 +89,8 @@ SideArrays take_sides(std::vector<std::string>& given, const Model& model,
   return sides;
 }
 
-// Returns the counted tokens of each sequence if the author's program derives them from token ids;
-// nullopt for other inputs. Throws InputError that begins with `option`.
+// Returns how many tokens of each sequence count if the author's program derives that from token
+// ids; nullopt for other inputs. Throws InputError that begins with `option`.
 std::optional<std::vector<uint32_t>> lengths_by_ids(const NpyArray& array, const TokenAxes& axes,
                                                     const Model& model, uint32_t input,
                                                     const std::string& option) {
@@ -151,8 +151,8 @@ std::vector<uint8_t> read_counted(const std::string& file, const std::string& ro
 }
 
 // Removes pair masks from `given`: pairs=FILE, or values beyond the number of inputs. The result is
-// empty for an input that gets none. Throws InputError that begins with `option` if a model takes
-// pairs and has none.
+// empty for an input without a mask. Throws InputError that begins with `option` if the model takes
+// pair masks and none is given.
 std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model& model,
                                     const std::string& option) {
   std::vector<std::string> files(model.inputs());
@@ -167,8 +167,8 @@ std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model
       found = given.size() > model.inputs() ? given.begin() + model.inputs() : given.end();
     }
     refuse_if(found == given.end(),
-              "{}: the model takes which tokens see which, too: expected pairs=FILE, a .npy file "
-              "of 0 and 1 [batch, tokens, tokens]",
+              "{}: the model also takes a pair mask: expected pairs=FILE, an .npy file of 0 and 1 "
+              "[batch, tokens, tokens]",
               option);
     files[i] = is_named ? found->substr(kName.size()) : *found;
     given.erase(found);
@@ -176,8 +176,8 @@ std::vector<std::string> take_pairs(std::vector<std::string>& given, const Model
   return files;
 }
 
-// Reads the pair mask of an input, [sequences, tokens, tokens] as the author's program takes it,
-// and returns 1 for each visible pair. Throws InputError.
+// Reads the pair mask of an input, [sequences, tokens, tokens], in the author's convention, and
+// returns 1 for each visible pair. Throws InputError.
 std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, const Model& model,
                                 uint32_t input, const std::string& option) {
   const NpyArray array = NpyArray::read(file);
@@ -186,7 +186,7 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, 
   while (shape.size() < 3) shape.insert(shape.begin(), 1);
   const bool is_of_all = array.shape().size() == 2;
   if (is_of_all) shape[0] = axes.sequences;
-  // A head dimension of 1 may stand second, as attention takes it.
+  // A head dimension of 1 may come second, as attention takes it.
   if (shape.size() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
   if (shape != expected) {
     refuse_shape(array, option,
@@ -211,7 +211,7 @@ std::vector<uint8_t> read_pairs(const std::string& file, const TokenAxes& axes, 
   return pairs;
 }
 
-// The files of one input, and what its options say.
+// The files of one input, and the values of its options.
 struct InputFiles {
   const GivenArrays& given;
   uint32_t number = 0;  // index of the input
@@ -231,8 +231,8 @@ void check_lengths(const InputFiles& files, const TokenAxes& axes) {
             "{}: found {} values, expected one for each of the {} sequence{} in {}", option,
             lengths.size(), axes.sequences, axes.sequences == 1 ? "" : "s", file);
   for (const uint32_t length : lengths) {
-    refuse_if(length > axes.tokens, "{}: found {}; at most the {} tokens in {}", option, length,
-              axes.tokens, file);
+    refuse_if(length > axes.tokens, "{}: found length {}: expected at most {}, the tokens in {}",
+              option, length, axes.tokens, file);
   }
   refuse_if(std::ranges::all_of(lengths, [](uint32_t length) { return length == 0; }),
             "{}: found zeros only, expected at least one token to run", option);
@@ -259,7 +259,7 @@ std::vector<uint8_t> read_token_bytes(const std::filesystem::path& path, const c
   return bytes;
 }
 
-// Says in half a sentence why a model cannot skip tokens before valid ones. Null: it can.
+// Returns why a model cannot skip tokens before valid ones, as a clause; null if it can.
 const char* why_no_gaps(const Model& model, uint32_t input) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const uint32_t function = reader.function_of_input(input);
@@ -271,7 +271,7 @@ const char* why_no_gaps(const Model& model, uint32_t input) {
              : "the model takes this input together with others, in which rows have no gaps";
 }
 
-// Reads a mask. If its zeros are all at the end, lengths are enough.
+// Reads a mask. If all its zeros are at the end, lengths replace it.
 void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
   const std::filesystem::path& file = files.mask;
   std::vector<uint8_t> mask =
@@ -282,7 +282,7 @@ void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
     const auto row = std::span(mask).subspan(size_t{s} * input.axes.tokens, input.axes.tokens);
     input.lengths[s] = static_cast<uint32_t>(std::ranges::count(row, 1));
     if (input.lengths[s] == 0) {
-      throw InputError("{}: hides a whole sequence, the one at {}: expected a 1 in each",
+      throw InputError("{}: hides all of the sequence at {}: expected a 1 in each sequence",
                        quote(file.string()), s);
     }
     has_gaps = has_gaps || std::ranges::count(row.first(input.lengths[s]), 0) != 0;
@@ -297,13 +297,13 @@ void read_mask(const InputFiles& files, const Model& model, RunInput& input) {
   input.visible = std::move(mask);
 }
 
-// Takes lengths from the ids, as the author's program does. A mask beside them must agree.
+// Takes lengths from the ids, as the author's program does. A mask given as well must agree.
 void end_by_ids(const InputFiles& files, const std::vector<uint32_t>& lengths, RunInput& input) {
   for (uint32_t s = 0; s < input.axes.sequences && !files.mask.empty(); ++s) {
     if (lengths[s] == input.lengths[s] && input.visible.empty()) continue;
     throw InputError(
-        "{}: ends the sequence at {} after {} tokens, and {} says that {} count: expected the same "
-        "of both, and padding after the tokens",
+        "{}: ends the sequence at {} after {} tokens, but {} says that {} count: expected both to "
+        "agree, and padding after the tokens",
         quote(input.array.name()), s, lengths[s], quote(files.mask.string()), input.lengths[s]);
   }
   input.lengths = lengths;
@@ -333,8 +333,8 @@ void read_ids(uint32_t vocab_size, RunInput& input) {
 }
 
 // Transposes tokens of an array [features, tokens] to rows.
-std::vector<float> turned_features(const RunInput& input, size_t first, uint32_t count,
-                                   uint64_t width) {
+std::vector<float> transposed_features(const RunInput& input, size_t first, uint32_t count,
+                                       uint64_t width) {
   const uint32_t tokens = input.axes.tokens;
   std::vector<float> rows(count * width);
   for (uint64_t c = 0; c < width; ++c) {
@@ -388,7 +388,7 @@ void RunInput::append(const Model& model, uint32_t sequence, uint32_t begin, uin
       const auto from = ids.begin() + static_cast<ptrdiff_t>(first);
       fed.ids.insert(fed.ids.end(), from, from + each);
     } else {
-      add(axes.columns_first ? turned_features(*this, first, each, width)
+      add(axes.columns_first ? transposed_features(*this, first, each, width)
                              : array.to_f32(first * width, each * width));
     }
   }
@@ -435,7 +435,8 @@ RunInput read_run_input(const InputFiles& files, const Model& model, const std::
   return input;
 }
 
-// Throws InputError unless inputs have equally many sequences, each with tokens of all or of none.
+// Throws InputError unless all inputs have the same number of sequences, and each sequence has
+// tokens in all inputs or in none.
 void require_sequences_of_all(const std::vector<RunInput>& inputs, const GivenArrays& given) {
   const RunInput& first = inputs[0];
   for (const RunInput& input : inputs) {
@@ -443,8 +444,8 @@ void require_sequences_of_all(const std::vector<RunInput>& inputs, const GivenAr
                            given.option);
     for (uint32_t s = 0; s < input.axes.sequences; ++s) {
       refuse_if((input.lengths[s] == 0) != (first.lengths[s] == 0),
-                "{}: sequence {} has {} tokens of {} and {} of {}: expected some of each input, "
-                "or none of any",
+                "{}: sequence {} has {} tokens of {} and {} of {}: expected tokens of all inputs "
+                "or of none",
                 given.lengths_option, s, first.lengths[s], quote(first.array.name()),
                 input.lengths[s], quote(input.array.name()));
     }

@@ -26,8 +26,8 @@ constexpr int64_t kScannedPerLiteral = 8;  // scanned lengths per unit of a guar
 constexpr int64_t kInTurn = 16;            // consecutive lengths before steps grow
 constexpr uint64_t kStepsPerGuard = 512;
 
-// Evaluates an extent for `tokens` of each input. An extent without input symbols has the example's
-// size. `reads` gets the inputs that the extent depends on.
+// Evaluates an extent at `tokens` for each input. An extent without input symbols has the example's
+// size. Adds to `reads` the inputs that the extent depends on.
 int64_t size_at(const TraceShape& trace_shape, const Extent& extent, const Numbers& tokens,
                 std::set<size_t>* reads = nullptr) {
   if (extent.is_fixed()) return extent.size;
@@ -119,7 +119,7 @@ AllowedLengths allowed_lengths(const ExportedProgram& program, const TraceShape&
 
 std::string guard_of_several(const ExportedProgram& program, const TraceShape& trace_shape,
                              const std::vector<int64_t>& least, const std::vector<int64_t>& most) {
-  // Each length is tried for every input whose range has it.
+  // Try each length for every input whose range contains it.
   std::set<int64_t> lengths;
   for (size_t i = 0; i < least.size(); ++i) {
     for (int64_t n = least[i]; n < kScannedMax; n += 1 + (n - least[i]) / kInTurn)
@@ -154,8 +154,8 @@ constexpr int64_t kTriedInTurn = 4096;  // consecutive lengths at which numbers 
 constexpr int64_t kTriedFar = int64_t{1} << 20;  // the largest random length
 constexpr int kTriedAtRandom = 64;
 
-// Whether a scalar op is smooth: a result that varies with the length then differs at any two
-// lengths, so two traces detect it. Ops that round (//, ceil, casts to integers) are not smooth.
+// Whether a scalar op is smooth, so that a length-dependent result differs at any two lengths and
+// two traces detect it. Ops that round (//, ceil, casts to integers) are not smooth.
 bool is_smooth(const Call& call) {
   const bool rounds = call.has("rounding_mode") ||
                       (call.has("dtype") && call.type("dtype") && is_integer(*call.type("dtype")));
@@ -199,7 +199,8 @@ bool is_smooth(const Call& call) {
                                         "_local_scalar_dense"});
 }
 
-// Collects the nodes that compute scalars from sizes alone; `uneven` are those that are not smooth.
+// Collects the nodes that compute scalars from sizes alone. `non_smooth` holds those that are not
+// smooth.
 class LengthNumbers {
  public:
   LengthNumbers(const ExportedProgram& program, const TraceShape& trace_shape)
@@ -221,7 +222,7 @@ class LengthNumbers {
       if (is_size || reads_numbers) {
         for (const uint32_t value : node.outputs) is_number[value] = true;
         nodes_.push_back(&node);
-        if (!is_smooth(node)) uneven.push_back(&node);
+        if (!is_smooth(node)) non_smooth.push_back(&node);
       } else if (reads_single && !reads_model && !is_smooth(node)) {
         unknown = unknown != nullptr ? unknown : &node;
       }
@@ -229,8 +230,8 @@ class LengthNumbers {
     keep_needed();
   }
 
-  // Returns the results of the uneven nodes for `tokens` of each input. Throws InputError if an op
-  // has no scalar result.
+  // Returns the results of the non-smooth nodes at `tokens` for each input. Throws InputError if an
+  // op has no scalar result.
   std::vector<double> at(const Numbers& tokens) {
     OpBudget budget;
     std::vector<double> found;
@@ -248,11 +249,11 @@ class LengthNumbers {
 
   size_t size() const { return nodes_.size(); }
 
-  std::vector<const Call*> uneven;
+  std::vector<const Call*> non_smooth;
   const Call* unknown = nullptr;  // first rounding op on other scalars
 
  private:
-  // Drops nodes that no uneven node depends on.
+  // Drops nodes that no non-smooth node depends on.
   void keep_needed() {
     std::set<uint32_t> needed;
     std::vector<const Call*> kept;
@@ -309,14 +310,13 @@ bool are_in_proportion(const std::vector<double>& x, const std::vector<double>& 
 
 }  // namespace
 
-std::string uneven_number(const ExportedProgram& program, const TraceShape& trace_shape,
-                          const Graph& graph, const std::vector<int64_t>& least,
-                          const std::vector<int64_t>& most) {
+std::string nonlinear_op(const ExportedProgram& program, const TraceShape& trace_shape,
+                         const Graph& graph, const std::vector<int64_t>& least,
+                         const std::vector<int64_t>& most) {
   LengthNumbers numbers(program, trace_shape);
   if (numbers.unknown != nullptr) return numbers.unknown->describe();
-  if (numbers.uneven.empty()) return "";
-  // Tries lengths of one input beside the example's lengths of the others, then random
-  // combinations.
+  if (numbers.non_smooth.empty()) return "";
+  // Try lengths of one input with the example's lengths of the others, then random combinations.
   std::vector<Numbers> tried;
   Numbers traced;
   for (size_t i = 0; i < least.size(); ++i) traced.push_back(trace_shape.of(i).traced_tokens());
@@ -339,12 +339,12 @@ std::string uneven_number(const ExportedProgram& program, const TraceShape& trac
     tried.push_back(all);
   }
   std::vector<std::vector<double>> columns(std::min<size_t>(graph.axes.size(), kAxesMax)),
-      results(numbers.uneven.size());
+      results(numbers.non_smooth.size());
   try {
     for (const Numbers& tokens : tried) {
       WorkBudget::take(kStepsPerGuard * numbers.size());
       const std::vector<double> found = numbers.at(tokens);
-      for (size_t u = 0; u < numbers.uneven.size(); ++u) results[u].push_back(found.at(u));
+      for (size_t u = 0; u < numbers.non_smooth.size(); ++u) results[u].push_back(found.at(u));
       const std::vector<uint32_t> all(tokens.begin(), tokens.end());
       const AxisRows rows = graph.all_rows(all);
       for (uint32_t a = 0; a < columns.size(); ++a) columns[a].push_back(rows[a]);
@@ -353,11 +353,11 @@ std::string uneven_number(const ExportedProgram& program, const TraceShape& trac
     return error.what();
   }
   columns.push_back(std::vector<double>(tried.size(), 0.0));  // constant at all lengths
-  for (size_t u = 0; u < numbers.uneven.size(); ++u) {
+  for (size_t u = 0; u < numbers.non_smooth.size(); ++u) {
     const bool is_even = std::ranges::any_of(columns, [&](const std::vector<double>& column) {
       return are_in_proportion(column, results[u]);
     });
-    if (!is_even) return numbers.uneven[u]->describe();
+    if (!is_even) return numbers.non_smooth[u]->describe();
   }
   return "";
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs are one model if they have equal ops, and if masks and biases of the shorter trace are the
-// leading parts of the longer one's. Outputs of graph and program may differ by rounding only.
+// Two graphs are the same model if their ops are equal, and if masks and biases of the shorter
+// trace are leading parts of the longer one's. Outputs of graph and program may differ only by
+// rounding.
 #include "convert/exported/compare_traces.h"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ bool begin_alike(const AttentionBias& a, const AttentionBias& b, uint32_t heads,
   return a.by == b.by;
 }
 
-// Whether relative biases are equal at all distances that `a` has.
+// Whether the biases are equal at all distances that `a` has.
 bool begin_alike(const RelativeBias& a, const RelativeBias& b) {
   if (a.dim != b.dim) return false;
   for (size_t head = 0; head < std::max(a.heads, b.heads); ++head) {
@@ -56,7 +57,7 @@ bool begin_alike(const RelativeBias& a, const RelativeBias& b) {
 
 namespace {
 
-// "12", or "12 + 5" for several inputs.
+// Returns "12", or "12 + 5" for several inputs.
 std::string lengths_text(const Lengths& lengths) {
   return fmt::format("{}", fmt::join(lengths, " + "));
 }
@@ -81,19 +82,19 @@ std::string InputLengths::text() const {
 
 std::string InputLengths::steps_text() const {
   if (traced % step == 0) return fmt::format("multiples of {} only", step);
-  return fmt::format("lengths {} apart only, such as {}", step, traced);
+  return fmt::format("only lengths in steps of {}, such as {}", step, traced);
 }
 
 std::string LengthClaim::text() const {
   const bool are_fixed = std::ranges::all_of(inputs, &InputLengths::is_fixed);
   if (!why_exact.empty() || are_fixed) {
-    std::string text = fmt::format("{} {} a call: ", tells_lengths ? "at most" : "exactly",
+    std::string text = fmt::format("{} {} a call: ", takes_lengths ? "at most" : "exactly",
                                    counted_tokens(traced()));
     if (!why_exact.empty()) return text + why_exact + export_lines;
-    // Guards are there only if sizes were exported as dynamic.
+    // Guards exist only if sizes were exported as dynamic.
     text += guards.empty()
                 ? "it was exported with a fixed number of them"
-                : "torch.export kept the example's number alone, for its guard " + quote(guards[0]);
+                : "torch.export fixed the example's number, for its guard " + quote(guards[0]);
     if (guards.size() > 1) text += fmt::format(" and {} more", guards.size() - 1);
     return text + (export_lines.empty() ? "" : "; for any length, export it with" + export_lines);
   }
@@ -118,8 +119,9 @@ std::string LengthClaim::text() const {
   for (const InputLengths& input : inputs) {
     if (input.step > 1) text += "; it was exported for " + input.steps_text();
     if (input.parting_guard.empty()) continue;
-    text += fmt::format("; its guard {} parts the lengths: those around the example's are kept",
-                        quote(input.parting_guard));
+    text += fmt::format(
+        "; its guard {} splits the range of lengths: the part around the example's is kept",
+        quote(input.parting_guard));
   }
   if (is_end_chosen) text += "; --context N makes it longer";
   if (ends_with_mask) text += "; its mask does not follow from distances";
@@ -127,7 +129,7 @@ std::string LengthClaim::text() const {
   if (ends_with_angles) text += "; its rotation angles are known up to that length";
   if (is_proved) text += "; as --expect proves";
   if (!since.empty())
-    text += fmt::format("; each length was computed, since {} is not linear in it", since);
+    text += fmt::format("; each length was computed, since {} is not linear in the length", since);
   if (!computed.empty()) {
     std::vector<std::string> lengths;
     for (const Lengths& each : computed) lengths.push_back(lengths_text(each));
@@ -174,8 +176,8 @@ std::string difference(const Graph& a, const Graph& b) {
     const auto rule = mask_rule(a.masks[attention->mask]);
     const auto other = mask_rule(b.masks[longer.mask]);
     if (rule && other && *rule == *other) continue;
-    // A band may be part of a longer band, as a window longer than the example is. If a mask is a
-    // band at one length only, some size was misread.
+    // A band may be the leading part of a longer band, if a window exceeds the example's length. If
+    // a mask is a band at one length only, some size was misread.
     const bool begins_alike =
         rule.has_value() == other.has_value() &&
         expand_mask(b.masks[longer.mask], positions_of(a.masks[attention->mask])) ==
@@ -212,7 +214,7 @@ constexpr int64_t kOtherLengthMax = 512;
 constexpr int64_t kTriedMax = 128;                   // longest length if every length is tried
 constexpr int64_t kOtherWorkMax = int64_t{1} << 29;  // multiplications per length
 
-// Returns a length that kOtherWorkMax allows: work grows as length * (weights + length * ops).
+// Returns the longest length within kOtherWorkMax: work grows as length * (weights + length * ops).
 int64_t affordable_length(const ExportedProgram& program) {
   const auto weights = static_cast<int64_t>(parameters_of(program));
   const auto ops = static_cast<int64_t>(program.nodes.size());
@@ -239,7 +241,7 @@ class Comparison {
   }
 
  private:
-  // One input of one evaluation.
+  // The data of one input in one evaluation.
   struct Fed {
     Array rows;                     // all sequences
     std::vector<uint32_t> lengths;  // of each sequence
@@ -277,7 +279,7 @@ class Comparison {
         const uint32_t types = model_.graph.inputs[i].token_types;
         for (uint32_t t = 0; t < sequences() * tokens(i) && types != 0; ++t) {
           const auto type = static_cast<uint8_t>(random() % types);
-          // The first token is no padding.
+          // The first token is never padding.
           const bool is_kept = t % tokens(i) == 0 && side_of(i, is_marks) != nullptr;
           fed.back().types.push_back(is_kept ? 0 : type);
         }
@@ -324,7 +326,8 @@ class Comparison {
     return program_->sample_inputs.at(static_cast<size_t>(place));
   }
 
-  // Returns random visible pairs, where each query sees a key at or before itself.
+  // Returns random visible pairs, where each query sees at least one key at or before its own
+  // position.
   std::vector<uint8_t> random_pairs(size_t input, std::mt19937_64& random) const {
     const SideInput& side = *side_of(input, gives_pairs);
     const size_t n = tokens(input);
@@ -347,7 +350,7 @@ class Comparison {
     return nullptr;
   }
 
-  // Whether each query sees a key. Programs differ in rows that see none, and may give NaN.
+  // Whether each query sees a key. Programs differ for queries that see none, and may return NaN.
   static bool shows_some(std::span<const uint8_t> pairs, size_t side) {
     for (; !pairs.empty(); pairs = pairs.subspan(side)) {
       if (std::ranges::count(pairs.first(side), 0) == static_cast<ptrdiff_t>(side)) return false;
@@ -376,7 +379,7 @@ class Comparison {
     return model_.graph.inputs[input].end.rule != SequenceEnd::Rule::kNone;
   }
 
-  // Ends each sequence after `lengths` ids.
+  // Ends each sequence after its number of ids in `lengths`.
   Array ended(size_t input, const Array& rows, const std::vector<uint32_t>& lengths) const {
     const GraphInput& own = model_.graph.inputs[input];
     Array::Integers ids = rows.to_integers();
@@ -394,7 +397,7 @@ class Comparison {
            });
   }
 
-  // Returns random ids or features; padding is as random as the rest.
+  // Returns random ids or features, in padding, too.
   Array random_rows(size_t input, std::mt19937_64& random) const {
     const Shape shape = of(input).input_shape();
     const size_t count = elements_of(shape);
@@ -406,7 +409,7 @@ class Comparison {
         const uint32_t ids_end =
             own.empty() ? of_graph.vocab_size : std::min(of_graph.vocab_size, own[i % own.size()]);
         ids[i] = static_cast<int64_t>(random() % ids_end);
-        // The first token is no padding, so that each row sees a key.
+        // The first token is never padding, so that each row sees a key.
         for (uint32_t n = 0; n < ids_end && i % tokens(input) == 0; ++n) {
           if (!of_graph.padding_ids.contains(static_cast<uint32_t>(ids[i]))) break;
           ids[i] = (ids[i] + 1) % ids_end;
@@ -424,7 +427,7 @@ class Comparison {
               ? static_cast<double>(random() % ids->second)
               : static_cast<float>(4.0 * static_cast<double>(random() >> 11) * 0x1p-53 - 2.0);
     }
-    // The first token is no padding, as in the example.
+    // The first token is never padding, as in the example.
     for (const uint32_t column : of(input).input().mark_columns) {
       const double kept = sample_of(of(input).input()).to_reals().at(column);
       for (size_t i = column; i < count; i += count / sequences()) values[i] = kept;
@@ -432,7 +435,7 @@ class Comparison {
     return Array::real(shape, std::move(values));
   }
 
-  // Large models are evaluated less often, as double precision is slow.
+  // Large models are evaluated at fewer lengths, as double precision is slow.
   bool is_large() const { return parameters_of(*program_) > kLargeWeights; }
 
   // Returns the output of the author's program, in float64.
@@ -459,7 +462,7 @@ class Comparison {
     return outputs.at(place).to(ElementType::kF64);
   }
 
-  // Returns the tokens or features of one sequence in the graph's order.
+  // Returns the tokens or features of one sequence in the graph's layout.
   EvaluatedInput sequence_of(size_t input, const Fed& fed, const Array::Reals& given,
                              uint32_t sequence) const {
     EvaluatedInput one;
@@ -532,8 +535,8 @@ class Comparison {
     return difference_ <= share_max * value_;
   }
 
-  // Counts leading padding rows that see no key: the program gives NaN or means of hidden values
-  // there.
+  // Counts leading padding rows that see no key. There, the program returns NaN or averages hidden
+  // values.
   size_t rows_before(const std::vector<EvaluatedInput>& fed) const {
     const Graph& graph = model_.graph;
     const uint32_t of = graph.inputs_of(graph.axis(graph.output));
@@ -545,8 +548,8 @@ class Comparison {
     return static_cast<size_t>(first - ids.begin());
   }
 
-  // Compares the rows of one sequence: those of its tokens, or the last rows if the program gives
-  // out fewer than the graph, as decoders do. Returns false if the graph has fewer rows.
+  // Compares the rows of one sequence. If the program returns fewer rows than the graph, as
+  // decoders do, compares the last ones. Returns false if the graph has fewer rows.
   bool compare_sequence(const std::vector<double>& found, const Array::Reals& all,
                         uint32_t sequence, const std::vector<uint32_t>& lengths,
                         size_t rows_before) {
@@ -573,7 +576,7 @@ class Comparison {
     return true;
   }
 
-  // Keeps one input and its outputs of a large model, to check the packed file with.
+  // Keeps one input and its outputs of a large model, to check the packed file against.
   void keep(EvaluatedInput one) {
     const std::set<uint32_t> different(one.tokens.begin(), one.tokens.end());
     const bool says_enough = one.tokens.empty() || 2 * different.size() >= tokens(0);
@@ -621,17 +624,16 @@ std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_s
         "or make it bool [sequences, tokens], and True at padding",
         quote(side.input->name));
   }
-  return "Some part of the program is misread: export its parts, as "
-         "torch.export.export(model.encoder.eval(), (x,)), to see which, and write that part "
-         "differently";
+  return "Part of the program is misread: export its parts, such as "
+         "torch.export.export(model.encoder.eval(), (x,)), to find which, and rewrite that part";
 }
 
 void note_ids(ExportedModel& model) {
   for (const GraphInput& input : model.graph.inputs) {
     if (input.end.rule != SequenceEnd::Rule::kNone) {
       model.account.assumed.push_back(
-          fmt::format("the program ends sequences of {} {}, as arenite run does: a session is fed "
-                      "the tokens up to that one",
+          fmt::format("the program ends sequences of {} {}, as arenite run does: pass a session "
+                      "only the tokens up to that one",
                       quote(input.name), input.end.text()));
     }
     for (const auto& [column, ids] : input.ids_of_columns) {
@@ -648,7 +650,7 @@ void note_rows_of_padding(ExportedModel& model) {
     const GraphInput& input = model.graph.inputs[i];
     if (!model.may_see_nothing || (of & 1u << i) == 0 || input.padding_ids.empty()) continue;
     model.account.assumed.push_back(fmt::format(
-        "sequences of {} begin with a token that counts: rows before it, of the padding {}, see no "
+        "sequences of {} must begin with a token that counts: leading rows of padding {} see no "
         "key and differ from the program's, which are NaN or means of hidden values",
         quote(input.name), fmt::join(input.padding_ids, ", ")));
   }
@@ -671,7 +673,8 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& tr
     const int64_t traced = trace_shape.of(i).traced_tokens();
     const int64_t first = shortest[i];
     const int64_t last = std::min(longest[i], std::max(affordable, traced));
-    // Attention is quadratic in the length: one length is long, the others are short, odd and even.
+    // Attention is quadratic in the length, so one length is long and the others are short, odd and
+    // even.
     const int64_t part = (last - first) / 4;
     std::set<int64_t> of_input;
     const auto add = [&](int64_t n) { of_input.insert(trace_shape.of(i).rounded(n)); };
@@ -690,7 +693,7 @@ OtherLengths compare_at_other_lengths(ExportedModel& model, const TraceShape& tr
     chosen[i].assign(of_input.begin(), of_input.end());
     count = std::max(count, chosen[i].size());
   }
-  // Combines short lengths of one input with long lengths of another.
+  // Combine short lengths of one input with long lengths of another.
   std::set<Lengths> together;
   for (size_t n = 0; n < count; ++n) {
     Lengths lengths;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides at which sequence lengths a conversion is the author's model: compares graphs of two
+// Decides at which sequence lengths a conversion is the author's model: compares the graphs of two
 // traced lengths node by node, and evaluates graph and program on the same inputs in double
 // precision.
 //
-//    traces of 8 and 19 tokens are equal  ->  any length, up to the end of tables
-//    their masks follow different rules   ->  exactly 8 tokens, with the reason
+//   traces of 8 and 19 tokens are equal  ->  any length, up to the end of tables
+//   their masks follow different rules   ->  exactly 8 tokens, with the reason
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
-// Tokens of each input.
+// The number of tokens of each input.
 using Lengths = std::vector<int64_t>;
 Lengths traced_lengths(const TraceShape& trace_shape);  // of the example
-// Counts parameter elements as PyTorch does: without buffers, and tied weights once.
+// Counts parameters as PyTorch does: without buffers, and tied weights once.
 uint64_t parameters_of(const ExportedProgram& program);
 
 std::string counted_tokens(const Lengths& lengths);  // "12 tokens", "12 + 5 tokens"
@@ -52,7 +52,7 @@ struct InputLengths {
 struct LengthClaim {
   std::vector<InputLengths> inputs{};
   std::vector<Lengths> computed{};    // lengths evaluated, but not traced
-  bool tells_lengths = false;         // an input tells lengths or padding
+  bool takes_lengths = false;         // an input tells lengths or padding
   bool is_claimed = false;            // --any-length
   bool is_proved = false;             // --expect has outputs of other lengths
   bool ends_with_mask = false;        // a dense mask bounds the positions
@@ -70,25 +70,26 @@ struct LengthClaim {
   }
 };
 
-// Returns a compiled mask as it is, a dense band around the diagonal compiled, and nullopt for
-// other dense masks. REQUIRES: a CompiledMask or a BufferMask.
+// Returns a compiled mask unchanged, the compiled form of a dense band around the diagonal, and
+// nullopt for other dense masks. REQUIRES: a CompiledMask or a BufferMask.
 std::optional<CompiledMask> mask_rule(const Mask& mask);
 
-// Suggests what the author can change where graph and program differ.
+// Suggests a change of the author's code where graph and program differ.
 std::string why_it_differs(const ExportedModel& model, const TraceShape& trace_shape);
 
-// Adds to the account which ids end sequences, and which feature columns hold integers.
+// Notes in the model which ids end sequences, and which feature columns hold integers.
 void note_ids(ExportedModel& model);
 
-// Adds to the account that leading padding rows, which see no key, differ from the program's.
+// Notes in the model that leading padding rows, which see no key, differ from the program's.
 void note_rows_of_padding(ExportedModel& model);
 
-// Says why the graphs of a shorter and a longer trace are different models; empty if they are not.
+// Returns why the graphs of a shorter and a longer trace are different models; empty if they are
+// the same model.
 std::string difference(const Graph& shorter, const Graph& longer);
 
 // ---- comparison of a graph with its program ----
 
-// The largest difference of outputs, beyond rounding, and the largest output.
+// The largest difference of outputs beyond rounding, and the largest output.
 struct ProgramDifference {
   double difference, value;
 
@@ -96,14 +97,14 @@ struct ProgramDifference {
 };
 
 // Evaluates graph and program in double precision at the length of `trace_shape`: on the author's
-// example if it has that length, on random inputs, and with mixed sequence lengths if an input
-// tells them. Returns the largest difference if rounding does not explain it; otherwise notes it in
-// `model`.
+// example if it has that length, on random inputs, and with mixed sequence lengths if the program
+// takes lengths or a padding mask. Returns the largest difference if rounding does not explain it;
+// otherwise notes it in `model`.
 std::optional<ProgramDifference> compare_with_program(ExportedModel& model,
                                                       const TraceShape& trace_shape);
 
-// Results of compare_with_program at lengths that were not traced: the shortest two, the longest
-// within a work limit, and some between, which `seed` chooses. `tries_all` adds every length of a
+// Results of compare_with_program at lengths that were not traced: the two shortest, the longest
+// within a work limit, and some between, which `seed` selects. `tries_all` adds every length of a
 // single input up to a maximum.
 struct OtherLengths {
   std::vector<Lengths> right;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces a program with symbolic sizes at the example's length and at a second one. Where both
-// traces agree, the model holds for the lengths that the archive allows, up to the end of position
-// tables. A program with fixed sizes is the model at the example's length only, unless --any-length
-// or --expect vouches for others.
+// Traces a program with symbolic sizes at the example's length and at a second one. If both traces
+// agree, the model holds for the lengths that the archive allows, up to the end of position tables.
+// A program with fixed sizes holds at the example's length only, unless --any-length or --expect
+// vouches for others.
 //
-//    ids [1, s27], equal graphs at 8 and 19 tokens  ->  any length
-//    ids [1, 8]                                     ->  exactly 8 tokens
+//   ids [1, s27], equal graphs at 8 and 19 tokens  ->  any length
+//   ids [1, 8]                                     ->  exactly 8 tokens
 #include "convert/exported/exported_model.h"
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ class ModelReader {
     program_ = std::make_shared<const ExportedProgram>(needed_part(*chosen.program, output));
     trace_shape_ = trace_shape_.of_program(program_);
     find_lengths();
-    // A check at other lengths may leave fewer lengths; then the graph is built again.
+    // A check at other lengths may reduce the allowed lengths; then the graph is built again.
     const ExportedModel begun = model_;
     do {
       model_ = begun;
@@ -106,11 +106,11 @@ class ModelReader {
   }
 
   // Builds the graph for all lengths, or for the example's only. Returns false if the graph does
-  // not hold for all lengths: claim_ is then narrower, and build() has to run again.
+  // not hold for all lengths; claim_ is then narrower, and build() has to run again.
   bool build() {
     traced_ = trace_any(program_, trace_shape_, model_.output_index);
     require_few_nodes(traced_.graph);
-    if (is_vouched_for_ && !is_exact() && refute_others()) return false;
+    if (is_vouched_for_ && !is_exact() && is_tied_to_example()) return false;
     choose_positions();
     TracedProgram& last = try_other_length() ? *longer_ : traced_;
     const bool has_concat_rows = bound_by_trace(last, claim_, where_);
@@ -208,8 +208,8 @@ class ModelReader {
         "traced, {}. Export it with an example of one sequence",
         other, trace_shape_.sizes().sequences, why);
   }
-  // Requires two tokens of a causal model whose positions skip padding: it counts them over all ids
-  // of a sequence, and so cannot run token by token.
+  // Requires two tokens of a causal model whose positions skip padding. Such a model counts
+  // positions over all ids of a sequence, so it cannot run token by token.
   void take_whole_sequences() {
     model_.graph.remove_unread();
     const GraphFunction last = functions_of(model_.graph).back();
@@ -240,13 +240,13 @@ class ModelReader {
   int64_t tokens_min(size_t i) const {
     if (trace_shape_.of(i).reads_images()) return trace_shape_.of(i).tokens();
     const bool ends_by_ids = model_.graph.inputs[i].end.rule != SequenceEnd::Rule::kNone;
-    if (tells_lengths(i) || ends_by_ids) return 0;
+    if (takes_lengths(i) || ends_by_ids) return 0;
     if (!is_free(i)) return trace_shape_.of(i).traced_tokens();
     const InputLengths& own = claim_.inputs[i];
     return own.shortest > 1 || own.step > 1 ? own.shortest : 0;
   }
-  // Whether the program takes lengths or a padding mask of this input.
-  bool tells_lengths(size_t i) const {
+  // Whether the program takes a lengths tensor or a padding mask for this input.
+  bool takes_lengths(size_t i) const {
     return std::ranges::any_of(trace_shape_.sides(), [&](const SideInput& side) {
       return side.of == i && tells_length(side);
     });
@@ -318,9 +318,8 @@ class ModelReader {
         allowed.max.value_or(0) > kPositionsMax ? 0 : allowed.max.value_or(0);
   }
 
-  // Returns whether something in the traced graph is tied to the example's length; claim_ then says
-  // what.
-  bool refute_others() {
+  // Returns whether the traced graph depends on the example's length; claim_ then says how.
+  bool is_tied_to_example() {
     const Graph& graph = traced_.graph;
     if (trace_shape_.fixes_rows()) {
       claim_.why_exact = "it has values for each pair of rows, or for groups of them";
@@ -350,9 +349,8 @@ class ModelReader {
     return is_exact();
   }
 
-  // Evaluates the program at lengths that were not traced. If only the shortest fail, they are
-  // excluded; otherwise the example's length alone is left. Returns false if lengths were taken
-  // away.
+  // Evaluates the program at lengths that were not traced. If only the shortest ones fail, excludes
+  // them; otherwise keeps the example's length alone. Returns false if lengths were excluded.
   bool holds_at_other_lengths() {
     if (!is_dynamic()) return true;
     Lengths shortest, longest;
@@ -363,18 +361,18 @@ class ModelReader {
                         : own.positions != 0 ? own.positions
                                              : std::max(own.other, 4 * own.traced + 5));
     }
-    const std::string uneven =
-        uneven_number(*program_, trace_shape_, model_.graph, shortest, longest_of_all(longest));
-    if (!uneven.empty() && claim_.inputs.size() > 1) {
-      claim_.why_exact = uneven + " has another result at each length";
+    const std::string nonlinear =
+        nonlinear_op(*program_, trace_shape_, model_.graph, shortest, longest_of_all(longest));
+    if (!nonlinear.empty() && claim_.inputs.size() > 1) {
+      claim_.why_exact = nonlinear + " has another result at each length";
       return false;
     }
     const OtherLengths found = compare_at_other_lengths(model_, trace_shape_, shortest, longest,
-                                                        program_->checksum, !uneven.empty());
+                                                        program_->checksum, !nonlinear.empty());
     claim_.computed = found.right;
-    if (!uneven.empty()) return keep_right(found, uneven);
+    if (!nonlinear.empty()) return keep_right(found, nonlinear);
     if (found.wrong.empty()) return true;
-    if (leave_out_shortest(found)) return false;
+    if (exclude_shortest(found)) return false;
     claim_.why_exact = fmt::format("at {}, {}", counted_tokens(found.wrong.begin()->first),
                                    found.wrong.begin()->second);
     return false;
@@ -389,24 +387,24 @@ class ModelReader {
   }
 
   // Keeps the contiguous lengths around the example's at which the model was right. Returns false
-  // if these are fewer than it was built for.
-  bool keep_right(const OtherLengths& found, const std::string& uneven) {
+  // if there are fewer than the graph was built for.
+  bool keep_right(const OtherLengths& found, const std::string& nonlinear) {
     InputLengths& own = claim_.inputs[0];
     std::set<int64_t> right = {own.traced};
     for (const Lengths& lengths : found.right) right.insert(lengths[0]);
     int64_t first = own.traced, last = own.traced;
     while (right.contains(first - own.step)) first -= own.step;
     while (right.contains(last + own.step)) last += own.step;
-    own.nonlinear_op = uneven;
+    own.nonlinear_op = nonlinear;
     const bool is_all = first == own.shortest && last == own.positions;
     own.shortest = first;
     own.longest = last;
     return is_all;
   }
 
-  // Excludes the shortest lengths of an input if all failures are among them; returns whether it
+  // Excludes the shortest lengths of an input if all failures are among them. Returns whether it
   // did.
-  bool leave_out_shortest(const OtherLengths& found) {
+  bool exclude_shortest(const OtherLengths& found) {
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
       int64_t last = 0;
@@ -424,7 +422,7 @@ class ModelReader {
     return false;
   }
 
-  // Limits the nodes, since passes compare them in pairs.
+  // Limits the number of nodes, since passes compare nodes in pairs.
   void require_few_nodes(const Graph& graph) const {
     if (graph.order().size() <= kGraphNodesMax) return;
     refuse("the graph has {} nodes: the runtime has at most {} ops", graph.order().size(),
@@ -466,7 +464,8 @@ class ModelReader {
         refuse("--context: found {}, expected at least {}, by {}", options_.context, least,
                shape.is_dynamic() ? "its range" : "the example");
       }
-      // None of several inputs gets shorter than its example: a spectrogram beside a short text.
+      // With several inputs, keep each at least as long as its example: a spectrogram may come with
+      // a short text.
       const int64_t asked = std::max<int64_t>(options_.context, is_one ? 0 : shape.traced_tokens());
       own.positions = is_one ? asked : tighter(own.limit, asked);
     }
@@ -476,7 +475,8 @@ class ModelReader {
     }
   }
 
-  // Returns the tokens that position tables of a program with fixed sizes cover; 0: unbounded.
+  // Returns the number of tokens that the position tables of a program with fixed sizes cover; 0
+  // means unbounded.
   int64_t tokens_of_tables(size_t i) const {
     GraphBuilder& builder = traced_.tracer->builder;
     int64_t most = 0;
@@ -513,8 +513,8 @@ class ModelReader {
            });
   }
 
-  // Traces the program at a second length. Returns whether longer_ is set; if the traces are
-  // different models, the example's length alone is left.
+  // Traces the program at a second length. Returns whether longer_ is set. If the traces are
+  // different models, keeps the example's length alone.
   bool try_other_length() {
     Lengths longer = claim_.traced();
     bool is_longer = false;
@@ -526,12 +526,12 @@ class ModelReader {
       longer[i] = std::max(own.other, own.traced);
     }
     if (is_longer) {
-      longer_ = followed_at(longer, true);
+      longer_ = traced_at(longer, true);
       const std::string why = claim_.why_exact;
       if (longer_ == nullptr) find_ends(longer);
       claim_.why_exact = why;
-      if (longer_ == nullptr && longer != claim_.traced()) longer_ = followed_at(longer, true);
-      while (longer_ == nullptr && halve(longer)) longer_ = followed_at(longer, true);
+      if (longer_ == nullptr && longer != claim_.traced()) longer_ = traced_at(longer, true);
+      while (longer_ == nullptr && halve(longer)) longer_ = traced_at(longer, true);
       if (longer_ == nullptr) return limit_all_to_trace();
     }
     for (size_t i = 0; i < longer.size(); ++i) {
@@ -539,13 +539,13 @@ class ModelReader {
       if (own.other == 0 || own.other > own.traced) continue;
       Lengths shorter = claim_.traced();
       shorter[i] = own.other;
-      if (followed_at(shorter, false) == nullptr) return limit_all_to_trace();
+      if (traced_at(shorter, false) == nullptr) return limit_all_to_trace();
     }
     return is_longer;
   }
 
-  // Halves the longest of the lengths that were too long for a trace, where the archive's range
-  // ends far away; the model ends there then. Returns whether there was one.
+  // Halves the longest of the lengths that were too long to trace, if the archive's range ends far
+  // above it; the model then ends there. Returns whether there was one.
   bool halve(Lengths& longer) {
     for (size_t i = 0; i < longer.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
@@ -557,7 +557,8 @@ class ModelReader {
     return false;
   }
 
-  // Whether the graph is known as far as it was traced: by tables, angles, biases or dense masks.
+  // Whether the graph is known only up to the traced length, because of tables, angles, biases or
+  // dense masks.
   bool ends_with_trace(size_t i) const {
     return needs_end(i) || std::ranges::any_of(traced_.graph.masks,
                                                [](const Mask& mask) { return !mask_rule(mask); });
@@ -591,15 +592,15 @@ class ModelReader {
     return other < 2 || other < own.least ? 0 : other;
   }
 
-  // Bisects for the longest length that can be traced where no bound is given: a table of the
-  // program may end there.
+  // Finds, by bisection, the longest length that can be traced where no bound is given: a table of
+  // the program may end there.
   void find_ends(Lengths& longer) {
     for (size_t i = 0; i < longer.size(); ++i) {
       InputLengths& own = claim_.inputs[i];
       Lengths at = claim_.traced();
       const auto can_be = [&](int64_t length) {
         at[i] = length;
-        return followed_at(at, true) != nullptr;
+        return traced_at(at, true) != nullptr;
       };
       if (!own.is_end_chosen || longer[i] <= own.traced || can_be(longer[i])) continue;
       int64_t begin = own.traced, end = longer[i];
@@ -613,8 +614,8 @@ class ModelReader {
     }
   }
 
-  // Traces the program at `other`. Returns null if it is another model there; claim_ then says why.
-  std::unique_ptr<TracedProgram> followed_at(const Lengths& other, bool is_longer) {
+  // Traces the program at `other`. Returns null if the model differs there; claim_ then says how.
+  std::unique_ptr<TracedProgram> traced_at(const Lengths& other, bool is_longer) {
     try {
       TraceShape shape = trace_shape_.at(other);
       auto found =
@@ -661,14 +662,14 @@ class ModelReader {
         !width.is_fixed()) {
       model_.length = fmt::format(
           "rows of exactly {} features, one for each sequence: it was exported for other numbers "
-          "of features, too, and each of them needs an export of its own",
+          "of features, too, and each needs its own export",
           width.size);
       return;
     }
     const uint32_t stepped = model_.causal ? functions_of(model_.graph).back().inputs : 0;
     for (size_t i = 0; i < claim_.inputs.size(); ++i) {
       claim_.inputs[i].is_causal = (stepped & 1u << i) != 0;
-      claim_.tells_lengths = claim_.tells_lengths || tells_lengths(i);
+      claim_.takes_lengths = claim_.takes_lengths || takes_lengths(i);
     }
     if (!is_dynamic() && !is_vouched_for_) {
       for (const SizeGuard& guard : program_->guards) claim_.guards.push_back(guard.text);

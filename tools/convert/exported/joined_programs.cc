@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains two exported programs to one model: the encoder's output replaces an input of the decoder.
-// Equal weights are stored once, and different weights of one name get different names.
+// Chains two exported programs into one model: the encoder's output replaces an input of the
+// decoder. Equal weights are stored once; different weights with the same name are renamed.
 //
-//    encoder: ids -> [tokens, 64];  decoder: ids, memory [tokens, 64] -> logits
-//    joined:  ids, ids -> logits, as two functions of one file
+//   encoder: ids -> [tokens, 64];  decoder: ids, memory [tokens, 64] -> logits
+//   joined:  ids, ids -> logits, as two functions of one file
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +52,8 @@ uint32_t encoded_input(const Graph& encoder, const Graph& decoder, const std::st
       where, fmt::join(names, ", "));
 }
 
-// Gives equal weights one name, and prefixes decoder weights whose name the encoder has for others.
+// Gives equal weights the same name, and prefixes a decoder weight if the encoder has a different
+// weight of that name.
 void share_weights(const Graph& encoder, Graph& decoder) {
   std::map<std::string, WeightRef> known;  // by name
   std::map<std::pair<uint32_t, uint32_t>, std::vector<const WeightRef*>> by_shape;
@@ -83,7 +84,7 @@ void share_weights(const Graph& encoder, Graph& decoder) {
                                       [](auto&, const auto&...) {}});
 }
 
-// Limits the encoder's tokens to those whose rows the decoder accepts.
+// Limits the encoder's lengths to those that give a row count the decoder accepts.
 void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& where) {
   const uint32_t axis = encoder.axis(encoder.output);
   const uint32_t from = encoder.inputs_of(axis);
@@ -100,7 +101,7 @@ void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& whe
     }
     while (most > 0 && encoder.rows(axis, most) > given.positions_max) --most;
   }
-  // The first two lengths whose rows the decoder takes, up to most.
+  // Find the first two lengths with an accepted row count, up to `most`.
   const uint32_t step = std::max(1u, input.tokens_step), end = most != 0 ? most : kTokensMax;
   const auto next_fitting = [&](uint32_t tokens) {
     while (tokens <= end) {
@@ -113,8 +114,8 @@ void fit_lengths(Graph& encoder, const GraphInput& given, const std::string& whe
   const uint32_t least = next_fitting(std::max(1u, input.tokens_min));
   const bool fits = most == 0 ? given.positions_max == 0 : least <= most;
   refuse_if(!fits,
-            "{}: its input '{}' takes {} to {} rows, which the first program gives at no length: "
-            "export both for lengths that fit",
+            "{}: its input '{}' takes {} to {} rows, but the first program outputs such a number "
+            "at no length: export both for lengths that fit",
             where, given.name, std::max(1u, given.tokens_min), given.positions_max);
   input.positions_max = most;
   if (least > 1) input.tokens_min = least;

@@ -19,7 +19,7 @@ Shape output_shape(const ExportedModel& model) {
 }
 
 // Whether a convolution or pool among `values` is not causal.
-bool sees_later_windows(const Graph& graph, const std::vector<ValueId>& values) {
+bool has_noncausal_windows(const Graph& graph, const std::vector<ValueId>& values) {
   return std::ranges::any_of(values, [&](ValueId value) {
     const auto* windows = graph.as<WindowsNode>(value);
     const auto* depthwise = graph.as<DepthwiseNode>(value);
@@ -64,7 +64,7 @@ std::vector<uint32_t> shape_given_out(const ExportedModel& model, const TraceSha
                                                 : kOtherExtent);
   }
   if (trace_shape.inputs() == 1 && trace_shape.of(0).is_open()) {
-    // Where the user vouches for other lengths, the fixed size that counts rows varies.
+    // If the user vouches for other lengths, the fixed extent that counts rows varies.
     const Graph& graph = model.graph;
     const auto tokens = static_cast<uint32_t>(trace_shape.of(0).traced_tokens());
     const uint32_t rows = graph.rows(graph.axis(graph.output), tokens);
@@ -116,7 +116,7 @@ bool is_causal_function(const Graph& graph, const GraphFunction& function,
       return false;
     }
   }
-  return !sees_later_windows(graph, function.values);
+  return !has_noncausal_windows(graph, function.values);
 }
 
 void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {
@@ -149,7 +149,7 @@ void settle_outputs(ExportedModel& model, const TraceShape& trace_shape) {
     }
     graph.spread_axes();
   }
-  graph.name_layers_apart();
+  graph.make_names_unique();
 }
 
 void require_one_order(const TraceShape& trace_shape, const std::string& where) {
@@ -204,7 +204,7 @@ void note_unread(ExportedModel& model, const ExportedProgram& program, const Exp
     const bool is_read = is_input(asked.user_inputs(), input->value);
     if (!is_read) {
       model.account.given.push_back(
-          fmt::format("input {} is unused, and is not asked for", quote(input->name)));
+          fmt::format("input {} is unused, and is not an input of the model", quote(input->name)));
       if (place < 32) model.unread_inputs |= 1u << place;
     }
     const bool is_side = is_read && std::ranges::any_of(sides, [&](const SideInput& side) {

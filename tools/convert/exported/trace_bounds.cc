@@ -44,7 +44,7 @@ class TraceBounds {
   }
 
   // Returns the input that the rows of `value` come from; null for rows of constants, and for
-  // concatenated inputs, which are known at the example's lengths only.
+  // concatenated inputs, which are only known at the example's lengths.
   InputLengths* lengths_of(ValueId value) {
     const Graph& graph = traced_.graph;
     const uint32_t inputs = graph.inputs_of(graph.axis(value));
@@ -81,7 +81,8 @@ class TraceBounds {
     }
   }
 
-  // Bounds the positions by the biases' traced extents, and cuts the biases to what is needed.
+  // Bounds the positions by the traced extents of the biases, and truncates the biases to the
+  // needed positions.
   template <typename Table>
   void bound_by_biases(std::shared_ptr<const Table> AttentionNode::*of) {
     Graph& graph = traced_.graph;
@@ -111,7 +112,7 @@ class TraceBounds {
     }
   }
 
-  // Bounds the positions by tabulated angles, which are known for traced positions only.
+  // Bounds the positions by tabulated angles, which are only known for traced positions.
   void bound_by_angles() {
     for (const ValueId value : traced_.graph.order()) {
       const auto* rotate = traced_.graph.as<RotateNode>(value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suggests torch.export for models of transformers with an unknown type or class: the exported
-// program has the whole computation.
+// Suggests torch.export for transformers models of an unknown type or class: the exported program
+// contains the whole computation.
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr uint32_t kExampleTokens = 16;
 constexpr uint32_t kTokensMax = 512;  // the program is computed at this length, too
 
-// Expression of the exported program's result, where `{0}` is the call of the model.
+// The Python expression of the exported program's result, where `{0}` is the call of the model.
 struct Result {
   std::string_view class_ending;
   const char* expression;
@@ -31,7 +31,7 @@ constexpr Result kResults[] = {
     {"ForMultipleChoice", "self.model({}[:, None], return_dict=False)[0]", ""},
     {"", "self.model({}, return_dict=False)[0]", ""},
 };
-// Which token is the last one depends on ids in the class itself; here all of them count.
+// In the class itself, the last token depends on ids; here all tokens count.
 constexpr Result kLastToken = {
     "", "self.model.score(self.model.base_model({}, return_dict=False)[0][:, -1])", ""};
 constexpr Result kEncoderAlone = {"", "self.model.get_encoder()({}, return_dict=False)[0]", ""};
@@ -45,7 +45,7 @@ std::optional<uint32_t> number_in(const json& config, const char* field) {
   return static_cast<uint32_t>(std::min<uint64_t>(found->get<uint64_t>(), kSideMax));
 }
 
-// The class as a person would call it, and what loading needs besides.
+// The Python class, and what loading it needs besides.
 struct Class {
   std::string name;
   std::string arguments;
@@ -81,14 +81,14 @@ const Result& result_of(const Opened& model, const Class& loaded) {
       kResults, [&](const Result& result) { return loaded.name.ends_with(result.class_ending); });
 }
 
-// Python's expression for an input, and the lengths that it may have.
+// The Python expression of an example input, and the lengths that it may have.
 struct Example {
   const char* name;
   std::string value;
   std::string shapes;  // empty: always this shape
 };
 
-// Returns nullopt if the config does not say what the model reads.
+// Returns nullopt if the config does not say what the model's inputs are.
 std::optional<Example> example_of(const json& config) {
   const auto size = config.find("image_size");  // BEiT's config has a vocabulary, too
   const bool is_image =
@@ -120,7 +120,7 @@ std::string quoted_path(const std::filesystem::path& path) {
   return json(path.string()).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// " --tokenizer FOLDER", or nothing and in `why` the reason.
+// Returns " --tokenizer FOLDER", or an empty string and the reason in `why`.
 std::string tokenizer_option(const std::filesystem::path& folder, std::string& why) {
   try {
     TokenizerPlace any_size;
@@ -144,8 +144,8 @@ std::string export_lines(const Opened& model, const std::string& pooled) {
   const Result& result = result_of(model, loaded);
   const char* const part =
       &result == &kEncoderAlone
-          ? "\n\nThese lines give its encoder alone. For text that it writes, "
-            "export encoder and decoder\ntogether: examples/translate/README.md"
+          ? "\n\nThese lines export its encoder alone. To generate text, export encoder and "
+            "decoder\ntogether: examples/translate/README.md"
           : "";
   std::string expression = fmt::format(fmt::runtime(result.expression), example->name);
   if (!pooled.empty()) expression = fmt::format(fmt::runtime(pooled), expression);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of whole models, one per file format and family, and the graph of a spec. Every reader
-// takes the sizes, checks that every tensor is present and accounted for, leaves loading weights to
-// WeightRef::load, and throws InputError for models that it does not support.
+// reads the sizes, checks that every tensor is present and accounted for, leaves loading weights to
+// WeightRef::load, and throws InputError for unsupported models.
 //
 //   const TransformerSpec spec = read_hf_decoder(model);
 //   const Graph graph = build_graph(spec);
@@ -19,7 +19,7 @@
 
 namespace arenite::convert {
 
-// Reads decoders that save_pretrained of transformers wrote, by model_type. decoder_types lists the
+// Reads decoders saved by save_pretrained of transformers, by model_type. decoder_types lists the
 // supported ones for messages: "gpt2, llama, ...".
 TransformerSpec read_hf_decoder(const Opened& model);
 std::string decoder_types();
@@ -44,10 +44,9 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
 bool is_encoder_type(std::string_view model_type);
 std::string encoder_types();
 
-// For an unsupported folder of transformers: returns the lines of Python that export the model
-// instead, and the command that converts the result. `pooled` is the Python expression of the
-// sentence's row, given the last hidden states "{}"; empty: the class's own results. REQUIRES: the
-// folder has a config.
+// Returns the lines of Python that export an unsupported transformers folder as a program, and the
+// command that converts the result. `pooled` is the Python expression of the sentence's row, given
+// the last hidden states "{}"; empty: the class's own results. REQUIRES: the folder has a config.
 std::string export_lines(const Opened& model, const std::string& pooled = "");
 
 // A folder of the sentence-transformers library: an encoder of transformers and a list of modules
@@ -61,17 +60,17 @@ struct SentenceTransformers {
 bool is_sentence_transformers(const Opened& model);
 SentenceTransformers read_sentence_transformers(const Opened& model, const ModelOptions& options);
 
-// State dicts of published programs (state_dicts.h), recognised by their tensor names: several
-// layers, or one layer with more of a model around it (a bare layer's attention is a module
-// instead). Sizes follow from shapes. `options`, plain values and the config beside the tensors
-// supply the rest. Required: heads, activation and the position of norms; the context length if
-// there is no position table; for an encoder the mask, unless it is a buffer; pooling, if there is
-// a head without a pooler; for layers alone the scale of embeddings. Assumptions are listed in the
-// spec's account.
+// Whether the tensors are a state dict of a published program (state_dicts.h), recognised by their
+// names: several layers, or one layer with more of a model around it (a bare layer's attention is a
+// module instead). Sizes follow from shapes. `options`, plain values and the config next to the
+// tensors supply the rest. Required: heads, activation and the position of norms; the context
+// length if there is no position table; for an encoder the mask, unless it is a buffer; pooling, if
+// there is a head without a pooler; for layers alone the scale of embeddings. Assumptions are
+// listed in the spec's account.
 bool is_state_dict(const TensorStore& tensors);
 TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options);
 
-// Builds the graph of a model, with each op as its author wrote it: separate queries, keys and
+// Builds the graph of a model, with each op as in the author's code: separate queries, keys and
 // values, explicit scales and masks, and the results of every row.
 Graph build_graph(const TransformerSpec& spec);
 

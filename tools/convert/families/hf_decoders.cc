@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders of transformers: a table with a row per family (tensor names, config defaults, fields of
-// its own), and one reader for all rows.
+// Decoders of transformers: a table with a row per family (tensor names, config defaults, specific
+// fields), and one reader for all rows.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -22,11 +22,12 @@ enum class Windows { kNone, kAllLayers, kSomeLayers };
 
 struct Family {
   const char* model_type;
-  // Reads the family's own config fields; refuses values that are not supported.
+  // Reads the family's own config fields; refuses unsupported values.
   void (*read_own)(ConfigFields& config, const Family& family, TransformerSpec& spec,
                    LayerSettings& settings) = nullptr;
 
-  // Tensors; a null pointer: it has none. `prefix` is missing in models saved without their head.
+  // Tensor names; null if the family lacks the part. `prefix` is missing in models saved without
+  // their head.
   const LayerNames* layer = nullptr;
   const char* prefix = nullptr;
   const char* embedding = nullptr;
@@ -44,7 +45,7 @@ struct Family {
   SizeField context = {"max_position_embeddings", 2048};
   bool has_head_fields = true;  // num_key_value_heads and head_dim
 
-  // Defaults of the transformers package for fields that a config lacks.
+  // Defaults of the transformers package for missing config fields.
   uint32_t kv_heads = 0;  // 0: equal to heads
   uint32_t head_dim = 0;  // 0: model_dim / heads
   std::optional<uint32_t> bos{}, eos{};
@@ -52,7 +53,7 @@ struct Family {
   const char* epsilon_field = "layer_norm_eps";
   double epsilon = 1e-5;
 
-  // For relatives of Llama.
+  // For families derived from Llama.
   bool has_qkv_bias = false;
   bool may_have_attention_bias = false;
   bool may_have_mlp_bias = false;
@@ -63,7 +64,7 @@ struct Family {
 
 Presence stored_if(bool condition) { return condition ? Presence::kRequired : Presence::kNone; }
 
-// Returns the number of layers.
+// Reads the sizes. Returns the number of layers.
 uint32_t read_sizes(ConfigFields& config, const Family& family, TransformerSpec& spec) {
   spec.vocab_size = config.count("vocab_size");
   spec.model_dim = read_size(config, family.width);
@@ -111,8 +112,8 @@ void read_gpt2(ConfigFields& config, const Family&, TransformerSpec& spec, Layer
                 "scores scaled by the layer's number are not supported");
 }
 
-// ---- GPT-NeoX (Pythia) and Phi: part of each head rotates, and attention and MLP may run side by
-// side ----
+// ---- GPT-NeoX (Pythia) and Phi: partial rotation of each head, and optionally parallel attention
+// and MLP ----
 
 constexpr LayerNames kNeox = {.attention_norm = "input_layernorm",
                               .mlp_norm = "post_attention_layernorm",
@@ -149,7 +150,7 @@ void read_phi(ConfigFields& config, const Family&, TransformerSpec& spec, LayerS
   expect_layer_types(config, "full_attention");
   config.expect("qk_layernorm", false, "layer norms of queries and keys are not supported");
   spec.activation = read_activation(config, "hidden_act", "gelu_new");
-  // Newer programs save the default in the old place, whatever the new one says.
+  // Newer programs save the default in the old field, whatever the new field says.
   spec.rope = read_hf_rope(config, spec,
                            {.partial_factor = {"partial_rotary_factor"},
                             .partial_fallback = 0.5,
@@ -157,8 +158,8 @@ void read_phi(ConfigFields& config, const Family&, TransformerSpec& spec, LayerS
   settings.is_parallel = true;
 }
 
-// ---- BLOOM and MPT: no positions, but scores that fall with the distance between query and key
-// (ALiBi). Source: "Train Short, Test Long" (Press et al. 2022) ----
+// ---- BLOOM and MPT: no positions, but scores that decrease with the distance between query and
+// key (ALiBi). Source: "Train Short, Test Long" (Press et al. 2022) ----
 
 constexpr LayerNames kBloom = {.attention_norm = "input_layernorm",
                                .mlp_norm = "post_attention_layernorm",
@@ -174,8 +175,8 @@ constexpr LayerNames kMpt = {.attention_norm = "norm_1",
                              .up = "ffn.up_proj",
                              .down = "ffn.down_proj"};
 
-// With a power of two of heads, head h has the slope 2^(-bias_max (h + 1) / heads). Otherwise
-// every other slope of the next power of two comes first, and then those in between.
+// If the number of heads is a power of two, head h has the slope 2^(-bias_max (h + 1) / heads).
+// Otherwise every other slope of the next power of two comes first, and then those in between.
 std::vector<double> alibi_slopes(uint32_t heads, double bias_max) {
   const uint32_t steps = std::bit_ceil(heads);
   std::vector<double> slopes;
@@ -204,7 +205,7 @@ void read_bloom(ConfigFields& config, const Family&, TransformerSpec& spec, Laye
   spec.alibi_slopes = alibi_slopes(spec.heads, 8.0);
 }
 
-// Fewer keys and values than queries have a number of their own, kv_n_heads.
+// If there are fewer key and value heads than query heads, kv_n_heads gives their number.
 uint32_t read_kv_heads(ConfigFields& attention, uint32_t heads) {
   const std::string type = attention.text("attn_type", "multihead_attention");
   if (type == "multihead_attention") {
@@ -237,12 +238,12 @@ void read_mpt_attention(ConfigFields attention, TransformerSpec& spec) {
   attention.expect("prefix_lm", false, "only causal decoders are supported");
   attention.expect("attn_uses_sequence_id", false,
                    "packed sequences in one text are not supported");
-  attention.expect("sliding_window_size", -1, "a window beside ALiBi is not supported");
+  attention.expect("sliding_window_size", -1, "a window with ALiBi is not supported");
   if (attention.has("softmax_scale")) spec.score_scale = attention.positive("softmax_scale");
   const double bias_max = attention.positive("alibi_bias_max", 8.0);
   if (bias_max != 8.0) {
     spec.notes.push_back(fmt::format(
-        "alibi_bias_max {}: as the program that trained it computes; transformers takes 8 instead",
+        "alibi_bias_max {}: used as in the training program; transformers uses 8 instead",
         bias_max));
   }
   attention.finish();
@@ -267,12 +268,12 @@ void read_mpt(ConfigFields& config, const Family&, TransformerSpec& spec, LayerS
     ffn->pass_over("fc_type");
     ffn->finish();
   }
-  // Biases and norms' shifts are there or not, as the program that trained it was told.
+  // Biases and norm biases are present or absent depending on the training program's settings.
   settings.qkv_bias = settings.output_bias = settings.mlp_bias = Presence::kIfStored;
   settings.norm_bias = Presence::kIfStored;
 }
 
-// ---- Llama and the families that differ from it in details ----
+// ---- Llama and families that differ from it in details ----
 
 constexpr LayerNames kLlama = {.attention_norm = "input_layernorm",
                                .mlp_norm = "post_attention_layernorm",
@@ -287,7 +288,8 @@ constexpr LayerNames kLlama = {.attention_norm = "input_layernorm",
                                .down = "mlp.down_proj",
                                .norm = NormKind::kRms};
 
-// Minor version of the transformers 4 that saved the config; none: another one, or not said.
+// Returns the minor version of transformers 4 that saved the config; nullopt for other or unknown
+// versions.
 std::optional<int> minor_version_of_4(ConfigFields& config) {
   const std::string version = config.text("transformers_version", "");
   int minor = 0;
@@ -296,8 +298,8 @@ std::optional<int> minor_version_of_4(ConfigFields& config) {
 }
 
 // Gemma was trained with the tanh form, which its first configs call "gelu". transformers 4.39 to
-// 4.47 put that right: they read hidden_activation, and the tanh form where it is not there. All
-// others read hidden_act. The results of a config are those of the version that saved it.
+// 4.47 corrected this: they read hidden_activation, and use the tanh form if it is missing. All
+// other versions read hidden_act. A config is interpreted as the version that saved it does.
 Activation read_gemma_activation(ConfigFields& config, TransformerSpec& spec) {
   constexpr const char* kTanhForm = "gelu_pytorch_tanh";
   const std::string older = config.text("hidden_act", kTanhForm);
@@ -316,7 +318,7 @@ Activation read_gemma_activation(ConfigFields& config, TransformerSpec& spec) {
   return activation;
 }
 
-// The window of each layer; 0: none.
+// Returns the window of each layer; 0: none.
 std::vector<uint32_t> read_windows(ConfigFields& config, Windows kind, uint32_t layers) {
   std::vector<uint32_t> windows(layers, 0);
   if (kind == Windows::kAllLayers) {
@@ -379,7 +381,7 @@ void read_llama(ConfigFields& config, const Family& family, TransformerSpec& spe
   settings.gain_plus_one = family.is_gemma;
 }
 
-// `own` with all that Llama's relatives share.
+// Adds to `own` what all families derived from Llama share.
 constexpr Family like_llama(Family own) {
   own.read_own = read_llama;
   own.layer = &kLlama;
@@ -395,15 +397,15 @@ constexpr Family like_llama(Family own) {
 
 // ---- fields that all families share ----
 
-// Fields that do not change what a decoder computes, by the reason why not.
+// Fields that do not change what a decoder computes, grouped by reason.
 constexpr const char* kHarmlessOfDecoders[] = {
     // Return values of the Python call.
     "is_decoder",
-    // The tensors tell; an unexpected bias is refused.
+    // The tensors decide; an unexpected bias is refused.
     "attention_bias", "mlp_bias",
     // First layer with the windows of another field.
     "max_window_layers",
-    // Heads beside the language model's; their tensors would be refused.
+    // Other heads than the language model's; their tensors would be refused.
     "classifier_dropout", "id2label", "label2id", "num_labels", "problem_type",
     "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
     "summary_use_proj"};
@@ -428,7 +430,7 @@ void take_common_fields(ConfigFields& config, TransformerSpec& spec, const Famil
   config.expect("is_causal", true, "only causal decoders are supported");
   config.expect("use_bidirectional_attention", false, "only causal decoders are supported");
 
-  // An id beyond the vocabulary never comes up; small models keep those of larger ones.
+  // An id beyond the vocabulary never occurs; small models keep the ids of larger ones.
   for (const uint32_t id : token_ids(config, "bos_token_id", family.bos)) {
     if (id < spec.vocab_size) spec.bos_id = id;
   }
@@ -475,8 +477,8 @@ void read_embedding_and_head(ConfigFields& config, ModelTensors& tensors, Transf
   }
 }
 
-// Skips buffers without weights, by their suffix: values of masked scores, and frequencies, which
-// follow from the config. Throws InputError for a mask that is not causal.
+// Skips buffers without weights, by their suffix: the value of masked scores, and frequencies,
+// which follow from the config. Throws InputError for a mask that is not causal.
 void pass_over_buffers(ModelTensors& tensors) {
   for (const StoredTensor& tensor : tensors.stored()) {
     const auto ends_in_any = [&](std::initializer_list<const char*> endings) {
@@ -497,7 +499,7 @@ void pass_over_buffers(ModelTensors& tensors) {
   }
 }
 
-// ---- all of them ----
+// ---- any decoder ----
 
 constexpr Family kFamilies[] = {
     {.model_type = "gpt2",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoders of transformers: a row for each family. RoBERTa counts positions from its padding token
-// on, ELECTRA may have embeddings of another width than its layers, and DistilBERT has names of its
-// own, and neither token types nor a pooler. And their heads.
+// Encoders of transformers, with their heads: a row for each family. RoBERTa counts positions from
+// its padding token on. ELECTRA's embeddings may have another width than its layers. DistilBERT has
+// its own names, and neither token types nor a pooler.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -29,11 +29,11 @@ constexpr LayerNames kDistilBert = {.attention_norm = "sa_layer_norm",
                                     .up = "ffn.lin1",
                                     .down = "ffn.lin2"};
 
-// Training, and how tables were filled.
+// Training settings, and how tables were initialized.
 constexpr const char* kHarmlessOfDistilBert[] = {"dropout", "qa_dropout", "seq_classif_dropout",
                                                  "sinusoidal_pos_embds", "tie_weights_"};
 
-// The head that guesses tokens.
+// The head that predicts masked tokens.
 struct LanguageHead {
   const char* dense;
   const char* norm;
@@ -108,14 +108,14 @@ const EncoderFamily* encoder_family(std::string_view model_type) {
   return found == std::end(kEncoders) ? nullptr : found;
 }
 
-// Fields that do not change what an encoder computes, by the reason why not.
+// Fields that do not change what an encoder computes, grouped by reason.
 constexpr const char* kHarmlessOfModels[] = {
     // Act in training only.
     "attention_probs_dropout_prob", "classifier_dropout", "hidden_dropout_prob", "label2id",
     "problem_type",
     // Fields of decoders and language-model heads.
     "bos_token_id", "cross_attention_hidden_size", "eos_token_id", "tie_word_embeddings",
-    // The pooler of BERT's first program; transformers supports a single kind.
+    // The pooler of BERT's original code; transformers supports a single kind.
     "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
     "pooler_size_per_head", "pooler_type",
     // ELECTRA's head for multiple choice, which checks these fields itself.
@@ -136,8 +136,8 @@ void take_encoder_fields(ConfigFields& config) {
   config.expect("pruned_heads", json::object(), "pruned heads are not supported");
 }
 
-// RoBERTa's padding token has the row of its id in the table of positions; the others count from
-// after it.
+// RoBERTa's padding token reads the row of its id in the position table; positions of other tokens
+// start after that row.
 void read_padding(ConfigFields& config, uint32_t position_rows, TransformerSpec& spec) {
   const uint32_t id = config.count("pad_token_id", 1, 0);
   if (id >= spec.vocab_size) {
@@ -199,9 +199,9 @@ TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
   return spec;
 }
 
-// ---- heads, by the last words of their class's name ----
+// ---- heads, by the suffix of their class's name ----
 
-// A head that is linear layers: `hidden` keeps the width of the rows, `scores` follows it.
+// A head of linear layers: `hidden` keeps the width of the rows, `scores` follows it.
 struct ClassifierHead {
   HeadKind kind;
   std::string_view model_type;           // empty: any other
@@ -256,7 +256,7 @@ constexpr std::string_view kUnusedHeads[] = {"cls.",  // BERT
                                              "generator_lm_head.",
                                              "discriminator_predictions."};  // ELECTRA
 
-// Heads of sequences and of tokens.
+// Prefixes of classification heads, for sequences and for tokens.
 constexpr std::string_view kClassifiers[] = {"classifier.", "pre_classifier.", "qa_outputs.",
                                              "sequence_summary."};
 
@@ -288,7 +288,7 @@ class HeadReader {
   static constexpr const char* kClassNames[] = {"id2label", "num_labels", "_num_labels",
                                                 "sentence_transformers"};
 
-  // Throws UnsupportedError for a class whose head is not read, or is not in the weights.
+  // Throws UnsupportedError for a class whose head is unsupported, or is not in the weights.
   HeadKind read_kind(bool is_pooling_said) {
     const std::optional<HeadKind> kind = read_head_kind(config_);
     if (!kind) {
@@ -300,7 +300,8 @@ class HeadReader {
                      "the weights have a classifier, of sequences or of tokens: expected a name "
                      "that says which, such as 'BertForSequenceClassification'");
     }
-    // Any pooling is of the encoder's own rows, where its class was first trained for other things.
+    // A requested pooling reads the encoder's own rows, so heads that predict masked tokens are
+    // dropped.
     const bool is_pre_training = *kind == HeadKind::kPreTraining;
     if (is_pooling_said && (*kind == HeadKind::kMasked || is_pre_training)) return HeadKind::kNone;
     if (is_pre_training && spec_.architecture == "bert") {
@@ -333,7 +334,7 @@ class HeadReader {
     add_linear(fmt::format("{}{}", prefix_, kPoolerLayer), spec_.model_dim, Activation::kTanh);
   }
 
-  // Scores of labels that the config may name.
+  // Reads the names of the classes, which the config may give.
   void read_class_names(uint32_t classes) {
     constexpr const char* kAsComputed =
         "activations after the classifier of a cross-encoder are not supported";
@@ -350,7 +351,7 @@ class HeadReader {
     }
   }
 
-  // ELECTRA's layer before the scores of choices, as far as configs can make it another one.
+  // Checks the fields with which a config can change ELECTRA's layer before the scores of choices.
   void check_summary() {
     constexpr const char* kWhy = "the head reads the first token's row through a layer";
     config_.expect("summary_type", "first", kWhy);
@@ -377,7 +378,7 @@ class HeadReader {
     if (head.kind == HeadKind::kChoice && spec_.architecture == "electra") check_summary();
   }
 
-  // Tied biases are stored once or twice. If they differ, the decoder's own counts.
+  // Tied biases are stored once or twice. If they differ, the decoder's own is used.
   std::vector<double> read_bias(const LanguageHead& head, bool is_tied) {
     std::string first = head.bias;
     std::string second = std::string(head.decoder) + ".bias";
@@ -387,7 +388,7 @@ class HeadReader {
                            spec_.vocab_size);
   }
 
-  // For each row.
+  // Reads the head that is applied to each row.
   void read_language_head(const LanguageHead& head) {
     if (!tensors_.has_part(head.dense)) {
       config_.refuse("architectures",
@@ -398,7 +399,7 @@ class HeadReader {
     HeadStepSpec transform;
     transform.linear = tensors_.linear(head.dense, width, spec_.model_dim, Presence::kRequired);
     transform.activation = head.has_models_activation ? spec_.activation : Activation::kGeluErf;
-    // DistilBERT has no field for it, and the same number.
+    // DistilBERT's config lacks the field; its epsilon is the default.
     transform.norm = tensors_.norm(head.norm, width, config_.positive("layer_norm_eps", kEpsilon));
     HeadStepSpec logits;
     const bool is_tied = config_.flag("tie_word_embeddings", true);
@@ -412,7 +413,7 @@ class HeadReader {
     spec_.head = {std::move(transform), std::move(logits)};
   }
 
-  // Passes over the tensors that the results do not need, and says so in the spec's account.
+  // Skips the tensors that the results do not need, and notes them in the spec's account.
   void pass_over_unused(bool is_dropped) {
     std::string unused;
     for (const std::string& name : tensors_.rest()) {
@@ -463,7 +464,7 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
   pass_over_position_ids(tensors, prefix + "embeddings.position_ids");
   tensors.pass_over(prefix + "embeddings.token_type_ids");  // zeros, for callers who give none
   HeadReader(config, tensors, *family, prefix, spec).run(options.pooling, head_use);
-  check_said(options, spec.heads, spec.activation, config.where());
+  check_config_agrees(options, spec.heads, spec.activation, config.where());
   if (options.norm_first && *options.norm_first != spec.norm_first) {
     throw InputError(
         "{}: norms before attention and MLP were requested, but models of type {} have them after "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the readers of Hugging Face models: the table of config fields that are ignored, each
-// group with its reason; activations and classes by name; labels, poolings and position ids.
+// Code shared by the readers of Hugging Face models: the table of ignored config fields, each group
+// with its reason; activations and classes by name; labels, poolings and position ids.
 #include "convert/families/hf_models.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace arenite::convert {
 namespace {
 
-// Fields that do not change what a model computes, by the reason why not.
+// Fields that do not change what a model computes, grouped by reason.
 constexpr const char* kHarmless[] = {
     // Act in training only: dropout, initial values, losses, schedules.
     "attention_dropout", "attention_dropout_prob", "attention_probs_dropout_prob", "attn_dropout",
@@ -47,14 +47,14 @@ constexpr const char* kHarmless[] = {
     "tensor_parallel_degree", "torchscript", "use_cache", "use_flash_attention",
     "use_flash_attention_2", "use_flash_attn", "use_fused_rms_norm", "use_fused_rope",
     "use_memory_efficient_attention", "use_sdpa",
-    // Defaults for choosing tokens from logits.
+    // Defaults for sampling tokens from logits.
     "bad_words_ids", "begin_suppress_tokens", "decoder_start_token_id", "diversity_penalty",
     "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
     "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
     "length_penalty", "max_length", "max_new_tokens", "min_length", "min_p", "no_repeat_ngram_size",
     "num_beam_groups", "num_beams", "num_return_sequences", "remove_invalid_values",
     "repetition_penalty", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p",
-    // About text, not about tokens: the tokenizer's own files say it.
+    // Settings of text processing, which the tokenizer's own files contain.
     "add_bos_token", "add_eos_token", "additional_special_tokens", "bos_token", "chat_template",
     "clean_up_tokenization_spaces", "cls_token_id", "eos_token", "mask_token_id", "max_seq_len",
     "max_seq_length", "max_sequence_length", "model_max_length", "pad_token", "pad_token_id",
@@ -124,7 +124,7 @@ std::optional<HeadKind> read_head_kind(ConfigFields& config) {
   const std::string_view name = architectures[0];
   std::string known;
   for (const auto& [ending, kind] : kClassEndings) {
-    // A class for a purpose may be called ...ForRewardModel.
+    // A class without a head may have a purpose in its name: ...ForRewardModel.
     const bool is_of_this = kind != HeadKind::kNone || name.find("For") == std::string_view::npos;
     if (name.ends_with(ending) && is_of_this) return kind;
     known += fmt::format("{}...{}", known.empty() ? "" : ", ", ending);

@@ -69,8 +69,8 @@ std::vector<std::string> read_labels(ConfigFields& config, uint32_t classes);
 
 // ---- quantized folders ----
 
-// Returns the tensors of a folder whose checkpoint may be quantized by another program. Each
-// quantized layer gets one weight matrix of plain name and shape that can also load its integers
+// Returns the tensors of a folder whose checkpoint another program may have quantized. Each
+// quantized layer becomes one weight matrix of plain name and shape that can also load its integers
 // and scales, so that families read it like any model:
 //   fc.qweight, fc.qzeros, fc.scales, fc.g_idx  ->  fc.weight [outputs, inputs]
 // Returns the tensors unchanged if the config does not mention quantization. Throws InputError,

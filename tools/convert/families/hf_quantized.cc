@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders quantized by GPTQ, AWQ, compressed-tensors or bitsandbytes: a row for each layout of a
-// layer's tensors, one reader of integers and scales, and what each scheme's config may say.
+// layer's tensors, one reader of integers and scales, and the supported settings of each scheme's
+// config.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -23,7 +24,7 @@
 namespace arenite::convert {
 namespace {
 
-// Advice for weights that are not taken over, for messages.
+// Advice in messages about weights whose quantization is not supported.
 constexpr const char* kConvertOriginal = "convert the original weights, with --weights q4 or q8";
 
 using Types = std::initializer_list<const char*>;
@@ -33,25 +34,25 @@ using Types = std::initializer_list<const char*>;
 struct Layout {
   const char* by_row;     // for people, where each output has one scale
   const char* in_groups;  // and where each of its groups of neighbouring inputs has one
-  // The first has the integers, the second the scales; a layer may lack those after it.
+  // The first part has the integers, the second the scales; a layer may lack the others.
   const char* parts[5];
-  // I8, or I32: words whose integers, of 4 or 8 bits, begin with the lowest and count from the
-  // middle of their range.
+  // I8, or I32: words of 4- or 8-bit integers, the first in the lowest bits, with the middle of the
+  // range as zero.
   const char* type;
-  // Integers are [inputs, outputs], and so are their scales: [groups, outputs]. Otherwise all have
-  // the outputs first. Words hold neighbouring inputs.
+  // Integers are [inputs, outputs] and scales [groups, outputs]. Otherwise outputs come first in
+  // both. Words hold neighbouring inputs.
   bool has_inputs_first = false;
   float scale_divisor = 1.0f;  // of the stored scales
   const char* order = "";      // the part that has the group of each input
-  // Words hold eight outputs of an input instead, in this order; the part `zeros` holds the
-  // integers that stand for zero, [groups, outputs / 8], likewise.
+  // Words hold eight outputs of an input instead, in this order. The part `zeros` holds the zero
+  // points, [groups, outputs / 8], in the same order.
   const char* zeros = "";
 };
 // AutoAWQ's kernels multiply two outputs at a time.
 constexpr uint32_t kAwqOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
 
-// AutoGPTQ, GPTQModel and optimum. qzeros [groups, outputs / 8] has the integers that stand for
-// zero, less 1 in the first version of the format.
+// AutoGPTQ, GPTQModel and optimum. qzeros [groups, outputs / 8] has the zero points; in the first
+// version of the format they are 1 less.
 constexpr Layout kGptq = {.by_row = "GPTQ, a scale for each row",
                           .in_groups = "GPTQ, groups of {group}",
                           .parts = {"qweight", "scales", "qzeros", "g_idx"},
@@ -65,8 +66,8 @@ constexpr Layout kAwq = {.by_row = "AWQ, a scale and a zero for each row",
                          .type = "I32",
                          .has_inputs_first = true,
                          .zeros = "qzeros"};
-// The library compressed-tensors: pack-quantized, with the shape of the weight beside it as the
-// last word of a row may not be full, and int-quantized.
+// The library compressed-tensors: int-quantized, and pack-quantized, which stores the weight's
+// shape since the last word of a row may not be full.
 constexpr Layout kPacked = {
     .by_row = "compressed-tensors, int{bits} by row",
     .in_groups = "compressed-tensors, int{bits} in groups of {group}",
@@ -99,7 +100,7 @@ struct Layer {
 
 // ---- integers and scales ----
 
-// The unsigned integers of `bits` each in a tensor of 32-bit words, the first one lowest.
+// Unpacks unsigned integers of `bits` bits from 32-bit words, the lowest bits first.
 std::vector<uint8_t> unpack_words(const StoredTensor& words, uint32_t bits) {
   const std::vector<double> numbers = words.load_f64();  // exact, as they have 32 bits
   std::vector<uint8_t> integers;
@@ -114,7 +115,7 @@ std::vector<uint8_t> unpack_words(const StoredTensor& words, uint32_t bits) {
   return integers;
 }
 
-// The integers of AWQ's words [inputs or groups, rows / 8] of 4 bits: [inputs or groups, rows].
+// Unpacks AWQ's 4-bit words [inputs or groups, rows / 8] to [inputs or groups, rows].
 std::vector<uint8_t> unpack_awq(const StoredTensor& words) {
   const std::vector<uint8_t> stored = unpack_words(words, 4);
   std::vector<uint8_t> integers(stored.size());
@@ -122,7 +123,7 @@ std::vector<uint8_t> unpack_awq(const StoredTensor& words) {
   return integers;
 }
 
-// [rows, columns], less the zeros of their groups.
+// Returns integers minus the zero points of their groups, [rows, columns].
 std::vector<int8_t> load_centred_integers(const Layer& layer) {
   const std::vector<uint8_t> stored = unpack_awq(layer.integers), zeros = unpack_awq(layer.zeros);
   std::vector<int8_t> values(stored.size());
@@ -134,7 +135,7 @@ std::vector<int8_t> load_centred_integers(const Layer& layer) {
   return values;
 }
 
-// [rows, columns]
+// Returns integers [rows, columns].
 std::vector<int8_t> load_integers(const Layer& layer) {
   if (*layer.layout.zeros != '\0') return load_centred_integers(layer);
   if (layer.integers.type == "I8") {
@@ -157,7 +158,7 @@ std::vector<int8_t> load_integers(const Layer& layer) {
   return values;
 }
 
-// [rows, groups]. Throws InputError unless all are finite and at least 0.
+// Returns scales [rows, groups]. Throws InputError unless all are finite and at least 0.
 std::vector<float> load_scales(const Layer& layer) {
   const std::vector<float> stored = layer.scales.load();
   const size_t groups = stored.size() / layer.rows;
@@ -176,8 +177,8 @@ std::vector<float> load_scales(const Layer& layer) {
   return scales;
 }
 
-// Throws InputError also where integers that are not zero have a scale of zero, so that their
-// weights are lost.
+// Reads integers and scales. Also throws InputError if nonzero integers have a scale of zero, since
+// their weights are lost.
 ScaledIntegers read_layer(const Layer& layer) {
   ScaledIntegers integers{.rows = layer.rows,
                           .columns = layer.columns,
@@ -206,8 +207,8 @@ void expect_shape(const StoredTensor& tensor, const std::vector<uint64_t>& shape
                    shape_text(shape));
 }
 
-// Throws InputError unless `order` assigns column i to group i / group. All -1 means that it was
-// not set.
+// Throws InputError unless `order` assigns column i to group i / group. An order of only -1 means
+// that it was not set.
 void check_group_order(const StoredTensor& order, const Layer& layer) {
   expect_shape(order, {layer.columns});
   const std::vector<float> groups = order.load();
@@ -227,7 +228,7 @@ class QuantizedLayers {
  public:
   explicit QuantizedLayers(const TensorStore& store) : store_(store) {}
 
-  // The names of layers that have this part, of this type; empty: of any.
+  // Returns the names of layers that have this part, of this type or, if that is empty, of any.
   std::vector<std::string> with(std::string_view part, std::string_view type = {}) const {
     std::vector<std::string> layers;
     const std::string ending = "." + std::string(part);
@@ -238,7 +239,7 @@ class QuantizedLayers {
     return layers;
   }
 
-  // nullptr when absent.
+  // Returns nullptr if absent.
   const StoredTensor* find(const std::string& layer, const char* part) const {
     return store_.find(layer + "." + part);
   }
@@ -258,7 +259,7 @@ class QuantizedLayers {
     return *tensor;
   }
 
-  // A layer of 8 bits as large as its integers, without groups.
+  // Returns an 8-bit layer with the shape of its integers, without groups.
   Layer layer(const Layout& layout, const std::string& name) const {
     const StoredTensor& integers = require(name, layout.parts[0], {layout.type});
     const Sides sides = sides_of(integers);
@@ -271,8 +272,8 @@ class QuantizedLayers {
             .group = sides.columns};
   }
 
-  // Puts the weight in place of its parts. If no type holds its integers unchanged, the weight
-  // loads the dequantized products only.
+  // Replaces the parts by the weight. If no type can hold its integers unchanged, the weight only
+  // loads the dequantized products.
   void add(const Layer& layer, bool is_by_row) {
     const Layout& layout = layer.layout;
     if (find(layer.name, layout.order) != nullptr) {
@@ -299,7 +300,7 @@ class QuantizedLayers {
     weights_.push_back(std::move(stored));
   }
 
-  // Returns all tensors, those of quantized layers replaced by whole weights.
+  // Returns all tensors, with whole weights in place of quantized layers' tensors.
   TensorStore result() const {
     TensorStore store(store_.source());
     for (const StoredTensor& tensor : store_.tensors()) {
@@ -330,7 +331,7 @@ uint32_t read_bits(ConfigFields& config, const char* field, std::optional<uint32
 // ---- GPTQ ----
 
 constexpr const char* kHarmlessOfGptq[] = {
-    // How the model was quantized; the tensors have the results.
+    // Settings of the quantization, whose results are in the tensors.
     "act_group_aware", "auto_mixed_precision", "batch_size", "block_name_to_quantize",
     "cache_block_outputs", "damp_auto_increment", "damp_percent", "dataset", "lm_head",
     "max_input_length", "model_name_or_path", "model_seqlen", "module_name_preceding_first_block",
@@ -360,7 +361,7 @@ GptqFormat read_gptq_format(ConfigFields& config) {
     }
   }
   if (!config.flag("sym", true)) {
-    refuse(config, "sym", "true: groups with a zero of their own are not supported");
+    refuse(config, "sym", "true: groups with their own zero points are not supported");
   }
   bool is_second_version = false;
   for (const char* field : {"checkpoint_format", "format"}) {
@@ -376,7 +377,7 @@ GptqFormat read_gptq_format(ConfigFields& config) {
   if (const std::optional<ConfigFields> dynamic = config.object("dynamic")) {
     for (const std::string& pattern : dynamic->names()) {
       if (pattern.starts_with('-')) continue;  // layers that are not quantized
-      config.refuse("dynamic", "layers with settings of their own are not supported");
+      config.refuse("dynamic", "per-layer settings are not supported");
     }
   }
   config.expect("adapter", nullptr, "adapters are not applied: merge them before quantizing");
@@ -386,7 +387,7 @@ GptqFormat read_gptq_format(ConfigFields& config) {
   return format;
 }
 
-// Throws InputError unless all zeros are the middle of the range.
+// Throws InputError unless all zero points are the middle of the range.
 void check_gptq_zeros(const StoredTensor& zeros, const Layer& layer, uint32_t stored_zero) {
   const uint32_t words = (layer.rows * layer.bits + 31) / 32;
   expect_shape(zeros, {layer.columns / layer.group, words});
@@ -396,7 +397,7 @@ void check_gptq_zeros(const StoredTensor& zeros, const Layer& layer, uint32_t st
     if (i % stored_outputs >= layer.rows || found[i] == stored_zero) continue;
     throw InputError(
         "{} has {} for group {} of output {}: expected {}, the middle as checkpoint_format {} "
-        "stores it; groups with a zero of their own are not supported, and neither is another "
+        "stores it; groups with their own zero points are not supported, and neither is another "
         "checkpoint_format than the config's: {}",
         place_of(zeros), found[i], i / stored_outputs, i % stored_outputs, stored_zero,
         stored_zero % 2 != 0 ? "gptq" : "gptq_v2", kConvertOriginal);
@@ -433,7 +434,7 @@ void read_awq(ConfigFields& config, QuantizedLayers& layers) {
   config.pass_over({"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse",
                     "modules_to_not_convert"});
   if (config.count("bits") != 4) refuse(config, "bits", "4");
-  config.expect("zero_point", true, "groups without zeros have another layout");
+  config.expect("zero_point", true, "groups without zero points have another layout");
   config.expect("version", "gemm", "layouts of other kernels are not supported");
   const bool is_by_row = config.equals("group_size", -1);
   if (is_by_row) config.pass_over("group_size");
@@ -474,16 +475,17 @@ void expect_format(ConfigFields& config) {
 }
 
 Settings read_weights(ConfigFields& weights) {
-  // How scales and zeros were found, and which layers were left out. Groups that actorder permuted
-  // are stored as weight_g_idx.
+  // Settings of how scales and zero points were found, and of the layers left out. If actorder
+  // permuted the groups, weight_g_idx is stored.
   weights.pass_over(
       {"actorder", "block_structure", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"});
   Settings settings{.bits = read_bits(weights, "num_bits", 8)};
   if (weights.text("type", "int") != "int") refuse(weights, "type", "int: integers");
   if (!weights.flag("symmetric", true)) {
-    refuse(weights, "symmetric", "true: zeros of their own are not supported");
+    refuse(weights, "symmetric", "true: zero points are not supported");
   }
-  if (weights.flag("dynamic", false)) refuse(weights, "dynamic", "false: scales that are stored");
+  if (weights.flag("dynamic", false))
+    refuse(weights, "dynamic", "false: dynamic scales are not supported");
   const std::string strategy = weights.text("strategy");
   if (strategy == "group") {
     settings.group_size = weights.count("group_size");
@@ -510,7 +512,7 @@ std::vector<Settings> read_settings(ConfigFields& config) {
       if (target == "Conv1D") group.refuse("targets", "layers of class Conv1D are not supported");
     }
     if (group.has("format")) expect_format(group);
-    // The runtime quantizes activations row by row, too, or not at all.
+    // The runtime quantizes activations by row or not at all.
     const std::optional<ConfigFields> inputs = group.object("input_activations");
     if (inputs && !inputs->equals("dynamic", true)) {
       refuse(*inputs, "dynamic", "true: activations with fixed scales are not supported");
@@ -524,7 +526,7 @@ std::vector<Settings> read_settings(ConfigFields& config) {
   return all;
 }
 
-// Sets the bits and columns of a layer whose words may hold more than its shape says.
+// Sets the bits and columns of a layer whose last words may not be full.
 void read_packed_shape(const QuantizedLayers& layers, const std::vector<Settings>& settings,
                        Layer& layer) {
   const StoredTensor& shape = layers.require(layer.name, "weight_shape", {"I64", "I32"});
@@ -546,7 +548,7 @@ void read_packed_shape(const QuantizedLayers& layers, const std::vector<Settings
       shape_text(layer.integers.shape));
 }
 
-// Settings name no layers here: any with this number of bits and group size may be meant.
+// Settings do not name layers here, so any with the same bits and group size may apply.
 void add_compressed(QuantizedLayers& layers, const std::vector<Settings>& settings, Layer layer) {
   const Sides sides = sides_of(layer.scales);
   layer.group = layer.columns / sides.columns;
@@ -563,7 +565,7 @@ void add_compressed(QuantizedLayers& layers, const std::vector<Settings>& settin
   }
   if (const StoredTensor* zeros = layers.find(layer.name, "weight_zero_point")) {
     if (std::ranges::any_of(zeros->load(), [](float zero) { return zero != 0.0f; })) {
-      throw InputError("{} has a value that is not 0: zeros of their own are not supported: {}",
+      throw InputError("{} has a value that is not 0: zero points are not supported: {}",
                        place_of(*zeros), kConvertOriginal);
     }
   }
@@ -597,7 +599,7 @@ constexpr const char* kHarmlessOfBitsAndBytes[] = {
     // Settings of 4-bit weights, which are not used here.
     "_load_in_4bit", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage", "bnb_4bit_quant_type",
     "bnb_4bit_use_double_quant",
-    // How int8 layers are executed: which activations are multiplied in 16 bits.
+    // Settings of how int8 layers run: which activations are multiplied in 16 bits.
     "_load_in_8bit", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",
     "llm_int8_skip_modules", "llm_int8_threshold", "load_in_8bit"};
 
@@ -605,7 +607,7 @@ void read_bitsandbytes(ConfigFields& config, QuantizedLayers& layers) {
   config.pass_over(kHarmlessOfBitsAndBytes);
   if (config.flag("load_in_4bit", false)) {
     config.refuse("load_in_4bit",
-                  fmt::format("the uneven levels of {} are not supported: {}",
+                  fmt::format("the non-uniform levels of {} are not supported: {}",
                               config.text("bnb_4bit_quant_type", "fp4"), kConvertOriginal));
   }
   for (const std::string& name : layers.with("weight", "I8")) {
@@ -625,7 +627,7 @@ void read_bitsandbytes(ConfigFields& config, QuantizedLayers& layers) {
   }
 }
 
-// ---- which scheme it is ----
+// ---- detecting the scheme ----
 
 struct Scheme {
   const char* method;
@@ -644,7 +646,7 @@ constexpr Scheme kSchemes[] = {
     {"fbgemm_fp8", nullptr, "8-bit floats are not supported"},
     {"fp8", nullptr, "8-bit floats are not supported"},
     {"higgs", nullptr, "its weights are lattice points"},
-    {"hqq", nullptr, "its groups have zeros of their own"},
+    {"hqq", nullptr, "its groups have their own zero points"},
     {"marlin", nullptr, "its layout is made for one kernel"},
     {"modelopt", nullptr, "its packed layouts are not supported"},
     {"mxfp4", nullptr, "4-bit floats are not supported"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of published programs, and their names in a file.
+// The table of published programs, and the search for their tensor names in a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -144,8 +144,8 @@ constexpr PublishedProgram kPrograms[] = {
      .final_norm = nullptr,
      .pooler = "pooler.dense",
      .head = "classifier"},
-    // PyTorch publishes the layers, and around them two versions of a tutorial: embedding or
-    // encoder, linear or decoder.
+    // PyTorch publishes the layers, and two versions of a tutorial use them: with embedding or
+    // encoder before them, and linear or decoder after them.
     {.name = "torch.nn.TransformerEncoder",
      .architecture = "torch.nn.TransformerEncoder",
      .published = "torch.nn.TransformerEncoderLayer has --activation relu --norm-last unless it "
@@ -170,7 +170,7 @@ constexpr PublishedProgram kPrograms[] = {
      .head = "classifier linear decoder"},
 };
 
-// "h." of "h.0.attn.c_attn.weight".
+// Returns "h." for "h.0.attn.c_attn.weight".
 std::string_view list_of(std::string_view key) { return key.substr(0, key.find("0.")); }
 
 }  // namespace
@@ -249,7 +249,7 @@ std::vector<FoundProgram> find_programs(const TensorStore& store) {
       if (!tensor.is_real || !ends_in(tensor.name, key)) continue;
       const size_t prefix = tensor.name.size() - key.size() + list_of(key).size();
       const std::string list = tensor.name.substr(0, prefix);
-      // Attention alone, without an MLP, is a module.
+      // Attention without an MLP is a module.
       if (ModelTensors(store).has_part(list + "0." + program.layer.down)) {
         found.push_back({&program, list});
       }

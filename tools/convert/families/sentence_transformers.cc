@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads modules.json, then the config of each module from its own folder, in the forms that the
-// library's versions 1 to 6 write: fields by their old names and their new ones.
+// Reads modules.json, then the config of each module from its own folder, as versions 1 to 6 of the
+// library write them, with old and new field names.
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@ struct Module {
   fs::path folder;
 };
 
-// Modules lie below the folder itself, so other paths are refused: they could point anywhere.
+// Modules lie inside the folder. Other paths are refused, since they could point anywhere.
 fs::path module_folder(const fs::path& folder, ConfigFields& module) {
   const std::string path = module.text("path");
   if (path == "." || path == ".." || fs::path(path).filename() != path) {
@@ -67,7 +67,7 @@ std::vector<Module> read_modules(const fs::path& folder) {
 
 // ---- configs of modules ----
 
-// The first of the files that is there; empty fields where none is.
+// Reads the first of the files that exists; returns no fields if none does.
 ConfigFields read_first(const fs::path& folder, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const fs::path file = folder / name;
@@ -76,20 +76,21 @@ ConfigFields read_first(const fs::path& folder, std::initializer_list<const char
   return {json::object(), quote((folder / *names.begin()).string())};
 }
 
-// The config of a module, which it must have.
+// Reads the config of a module; it is required.
 ConfigFields read_config(const fs::path& folder) {
   const fs::path file = folder / "config.json";
   return {read_json_object(file), quote(file.string())};
 }
 
-// Modules hand on values by name; others than these go to modules that are not supported.
+// Modules pass on values by name; other names are for unsupported modules.
 void expect_names(ConfigFields& fields) {
   for (const char* field : {"module_input_name", "module_output_name"}) {
     fields.expect(field, "sentence_embedding", "modules pass on the embedding of the text only");
   }
 }
 
-// Arguments of Python's from_pretrained. Those that choose how a model is run or stored are fine.
+// Checks arguments of Python's from_pretrained. Those that choose how a model is run or stored are
+// accepted.
 void check_python_arguments(ConfigFields& fields) {
   for (const char* name : {"model_args", "model_kwargs", "tokenizer_args", "processor_kwargs",
                            "config_args", "config_kwargs"}) {
@@ -109,7 +110,7 @@ uint32_t tokenizer_length(const fs::path& folder, uint32_t positions_max) {
   if (!is_there(file)) return positions_max;
   const json config = read_json_object(file);
   const auto length = config.find("model_max_length");
-  // A number beyond all integers stands for no limit.
+  // A number beyond the integer range stands for no limit.
   if (length == config.end() || !length->is_number_unsigned() || *length == 0u) {
     return positions_max;
   }
@@ -122,7 +123,7 @@ struct Mode {
   const char* python;  // of the hidden states "{}"; empty: no short form
 };
 constexpr Mode kModes[] = {
-    // Several of the old fields may be true; rows then have this order.
+    // Several of the old fields may be true; the rows are then concatenated in this order.
     {"cls", SelectKind::kFirst, "{}[:, 0]"},
     {"max", SelectKind::kMax, "{}.amax(1)"},
     {"mean", SelectKind::kMean, "{}.mean(1)"},
@@ -131,14 +132,14 @@ constexpr Mode kModes[] = {
     {"lasttoken", SelectKind::kLast, "{}[:, -1]"},
 };
 
-// "pooling_mode_cls_token", but "pooling_mode_lasttoken".
+// Returns "pooling_mode_cls_token", but "pooling_mode_lasttoken".
 std::string old_field(const std::string& mode) {
   const bool is_whole = mode == "mean_sqrt_len_tokens" || mode == "lasttoken";
   return "pooling_mode_" + mode + (is_whole ? "" : mode == "cls" ? "_token" : "_tokens");
 }
 
-// Files before version 6 have one field per mode. If the field of the mean is missing, versions of
-// the library differ in its default.
+// Files before version 6 have one field per mode. If the field of the mean is missing, its default
+// depends on the version.
 std::vector<SelectKind> read_old_modes(ConfigFields& fields) {
   std::vector<SelectKind> poolings;
   for (const Mode& mode : kModes) {
@@ -185,7 +186,7 @@ std::optional<Activation> read_dense_activation(ConfigFields& fields) {
   fields.refuse("activation_function", "expected one of " + known);
 }
 
-// Reads how texts are prepared for the transformer: the library truncates longer ones.
+// Reads how texts are prepared for the transformer. The library truncates texts that are too long.
 void read_text_settings(const fs::path& folder, SentenceTransformers& model) {
   ConfigFields fields =
       read_first(folder, {"sentence_bert_config.json", "sentence_roberta_config.json",
@@ -206,7 +207,7 @@ void read_text_settings(const fs::path& folder, SentenceTransformers& model) {
   fields.finish();
 }
 
-// The poolings whose rows stand side by side, at least one, each as wide as `width`.
+// Returns the poolings, at least one, whose rows are concatenated; each is as wide as `width`.
 std::vector<SelectKind> read_pooling_modes(const fs::path& folder, uint32_t width) {
   const fs::path file = folder / "config.json";
   json object = read_json_object(file);
@@ -284,9 +285,9 @@ void check_model_config(const fs::path& folder) {
                 "before your texts");
 }
 
-// ---- the whole ----
+// ---- the whole model ----
 
-// The encoder is in this folder, which is open already, or in a folder of its own.
+// The encoder is in this folder, which is already open, or in its own folder.
 TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
                                  const ModelOptions& options) {
   ModelOptions transformer_options = options;
@@ -296,7 +297,7 @@ TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
 }
 
 // Returns a Python expression for the modules after the transformer, applied to its last hidden
-// states "{}"; these alone for unusual modules.
+// states "{}"; for unusual modules, the hidden states alone.
 std::string pooled_in_python(const std::vector<Module>& modules, uint32_t width) {
   const std::vector<SelectKind> poolings = read_pooling_modes(modules[1].folder, width);
   std::string pooled;

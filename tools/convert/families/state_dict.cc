@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the state dict of any published program, by its table row. Sizes come from shapes; other
-// facts from options, else from what the training program wrote, else they are asked for or
-// assumed.
+// Reads the state dict of any published program, by its row of the table. Sizes follow from shapes.
+// Other facts come from options, else from what the training program saved, else they are required
+// or assumed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,17 +30,18 @@ namespace {
 
 using nlohmann::json;
 
-// Dicts in which checkpoints keep the arguments of their model, and the outermost one.
+// Keys of the dicts in which checkpoints keep the arguments of their model; "" is the outermost
+// dict.
 constexpr std::string_view kArguments[] = {
     "", "args", "config", "hparams", "model_args", "model_config", "hyper_parameters"};
 
-// A number or a boolean as such, and anything else as text.
+// Parses a number or a boolean, and returns anything else as text.
 json parsed(const std::string& text) {
   json value = json::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? value : json(text);
 }
 
-// The plain values of a checkpoint by the dict that they are in; "": the outermost.
+// Returns the plain values of a checkpoint by the dict that holds them; "" is the outermost.
 std::map<std::string, json> arguments_of(const std::map<std::string, std::string>& plain_values) {
   std::map<std::string, json> arguments;
   for (const auto& [path, text] : plain_values) {
@@ -52,7 +53,7 @@ std::map<std::string, json> arguments_of(const std::map<std::string, std::string
   return arguments;
 }
 
-// ---- values in configs, one for each type of fact ----
+// ---- values in configs, by the type of the fact ----
 
 void read_fact(ConfigFields& config, const std::string& field, uint32_t& value) {
   value = config.count(field);
@@ -98,7 +99,7 @@ bool says_something(const ConfigFields& config, const std::string& field) {
                                config.equals(field, "bidirectional"));
 }
 
-// ---- the same for people ----
+// ---- formatting values for messages ----
 
 std::string show(uint32_t value) { return fmt::format("{}", value); }
 std::string show(double value) { return fmt::format("{}", value); }
@@ -113,12 +114,12 @@ std::string show(const EmbeddingScale& value) { return value.is_sqrt ? "sqrt" : 
 // Answers questions about a model from the options, the training program's config and plain values.
 // Such configs contain arbitrary fields, so unknown ones are not refused, and each fact is looked
 // up under all its usual names. Getters throw InputError for an impossible value and for sources
-// that disagree. Every answer is recorded with its source for the Account. A getter of a required
-// fact that is missing records the question and returns a placeholder; the caller asks on, and then
-// calls require_all.
+// that disagree. Every answer is recorded with its source for the Account. If a required fact is
+// missing, its getter records the question and returns a placeholder; the caller goes on asking and
+// finally calls require_all.
 class StateDictAnswers {
  public:
-  // REQUIRES: the options outlive it.
+  // REQUIRES: the options outlive this object.
   StateDictAnswers(const Opened& model, const ModelOptions& options, std::string where)
       : options_(options), where_(std::move(where)) {
     if (model.config) sources_.push_back(model.config_fields());
@@ -144,8 +145,7 @@ class StateDictAnswers {
                   {"num_heads", "n_heads", "nhead", "n_head", "heads", "num_attention_heads"}});
   }
 
-  // Returns `heads`, where each head is a module of its own. Throws InputError if an option
-  // differs.
+  // Returns `heads`, for heads that are separate modules. Throws InputError if an option differs.
   uint32_t heads_of_modules(uint32_t heads) {
     std::vector<std::string> given = account_.given;
     const uint32_t said = heads_if_said().value_or(heads);
@@ -153,7 +153,7 @@ class StateDictAnswers {
       account_.given = std::move(given);  // the file says it, too
       return heads;
     }
-    throw InputError("{}: {} heads are modules of their own, but found {}: expected both to agree",
+    throw InputError("{}: {} heads are separate modules, but found {}: expected both to agree",
                      where_, heads, account_.given.back());
   }
 
@@ -192,7 +192,7 @@ class StateDictAnswers {
     return found.value_or(BandChoice{.causal = is_decoder});
   }
 
-  // Throws InputError where the mask in a buffer of the file is said to be another one.
+  // Throws InputError if another source contradicts the mask in a buffer of the file.
   BandChoice mask_of_buffer(const std::string& buffer, const BandChoice& mask) {
     const auto found = known_mask();
     if (found && *found != mask) {
@@ -225,7 +225,7 @@ class StateDictAnswers {
     return known(options_.pooling, {"pooling", "--pooling", {"pooling"}});
   }
 
-  // Asks for the pooling that `reader`, a layer after the pooling, expects.
+  // Asks for the pooling that `reader`, a layer after it, expects.
   PoolingChoice ask_pooling(const std::string& reader) {
     missing_.push_back(
         {"--pooling NAME",
@@ -235,7 +235,7 @@ class StateDictAnswers {
     return PoolingChoice::kNone;
   }
 
-  // The context length of a model without a position table.
+  // Returns the context length of a model without a position table.
   uint32_t positions() {
     std::string where;
     const auto found = written<uint32_t>(
@@ -263,7 +263,7 @@ class StateDictAnswers {
     return found.value_or(otherwise);
   }
 
-  // nullopt: 1/sqrt(head_dim), which is assumed.
+  // Returns nullopt for 1/sqrt(head_dim), which is assumed.
   std::optional<double> score_scale() {
     const auto found =
         known(options_.score_scale, {"scale of attention scores", "--scale", {"attention_scale"}});
@@ -290,7 +290,7 @@ class StateDictAnswers {
     }
   }
 
-  // Calls `read` with the source that has an id2label; empty if none has.
+  // Calls `read` with the source that has an id2label; returns an empty list if none has.
   std::vector<std::string> labels(
       const std::function<std::vector<std::string>(ConfigFields&)>& read) {
     for (ConfigFields& source : sources_) {
@@ -299,21 +299,21 @@ class StateDictAnswers {
     return {};
   }
 
-  // Throws InputError where one of `fields` is another size than `found`, the tensors'.
+  // Throws InputError if one of `fields` differs from `found`, the size of the tensors.
   void check_size(std::initializer_list<const char*> fields, uint32_t found) {
     for (ConfigFields& source : sources_) {
       for (const char* field : fields) source.expect(field, found, "the tensors have this size");
     }
   }
 
-  // Throws InputError for an option that was given, though such a model has no use for it.
+  // Throws InputError if the option is given, as such a model has no use for it.
   void refuse(bool is_given, const char* option, const char* why) const {
     if (is_given) throw InputError("{}: {}: {}: drop the option", where_, option, why);
   }
 
   void assume(std::string text) { account_.assumed.push_back(std::move(text)); }
 
-  // Throws InputError with every missing option; `published` lists the program's published values.
+  // Throws InputError with all missing options; `published` lists the program's published values.
   void require_all(const std::string& published) const {
     if (missing_.empty()) return;
     size_t width = 0;
@@ -325,15 +325,15 @@ class StateDictAnswers {
       fields.push_back(quote(question.field));
     }
     throw InputError(
-        "{}: a state dict does not say all that its model computes. Missing:\n{}A config.json "
-        "beside the file may say it instead, as {}.\n{}",
+        "{}: a state dict does not define the whole computation of its model. Missing:\n{}A "
+        "config.json beside the file may say it instead, as {}.\n{}",
         where_, listed, fmt::join(fields, ", "), published);
   }
 
   const Account& account() const { return account_; }
 
  private:
-  // A fact by its names: "number of heads", "--heads", and those of fields.
+  // A fact by its names: for people "number of heads", as option "--heads", and in fields.
   struct Fact {
     const char* what;
     const char* option;
@@ -365,7 +365,7 @@ class StateDictAnswers {
     return found;
   }
 
-  // The option's value, or the written one. `option_text` is the option as it was given.
+  // Returns the option's value, else the saved one. `option_text` is the option as it was given.
   template <typename Value>
   std::optional<Value> known(const std::optional<Value>& option, const Fact& fact,
                              std::string option_text = "") {
@@ -467,7 +467,7 @@ class StateDictReader {
     return fmt::format(fmt::runtime("{}0." + std::string(part)), found_.list, head);
   }
 
-  // The heads whose projections are modules of their own.
+  // Counts the heads whose projections are separate modules.
   uint32_t count_heads() const {
     uint32_t heads = 0;
     while (tensors_.has_part(in_first(names_.query, heads))) ++heads;
@@ -509,7 +509,7 @@ class StateDictReader {
     answers_.check_size({"n_layers", "n_layer", "num_layers", "num_hidden_layers"}, layers_);
   }
 
-  // ---- what tensors do not say ----
+  // ---- facts that tensors do not determine ----
 
   void answer_all() {
     spec_.heads = program_.has_heads_of_their_own() ? answers_.heads_of_modules(count_heads())
@@ -532,7 +532,7 @@ class StateDictReader {
     answers_.require_all(program_.published);
   }
 
-  // Reads masks that models register as a buffer, in each layer or head. They decide if all agree.
+  // Reads masks that models register as buffers, in each layer or head. They are used if all agree.
   std::optional<BandChoice> read_mask_buffers() {
     std::optional<BandChoice> found;
     for (const StoredTensor& tensor : tensors_.stored()) {
@@ -570,8 +570,8 @@ class StateDictReader {
     if (find_frequencies() == nullptr) rope_theta_ = answers_.rope_theta();
   }
 
-  // A head as wide as the vocabulary gives logits of each token; what another one reads is not to
-  // be seen.
+  // A head as wide as the vocabulary computes the logits of each token; the input of another head
+  // is unknown.
   std::optional<PoolingChoice> read_pooling() {
     const auto said = answers_.pooling_if_said();
     if (said) return said;
@@ -586,7 +586,7 @@ class StateDictReader {
     return answers_.ask_pooling(head_);
   }
 
-  // A buffer of radians per position, or nullptr.
+  // Returns a buffer of radians per position, or nullptr.
   const StoredTensor* find_frequencies() const {
     for (const StoredTensor& tensor : store_.tensors()) {
       if (tensor.name.ends_with("inv_freq") || tensor.name.ends_with("rope.freqs")) return &tensor;
@@ -603,7 +603,7 @@ class StateDictReader {
     return read_norm(tensors_, names_, settings_, part, spec_.model_dim);
   }
 
-  // Sizes that nothing is read for yet never get further than this.
+  // Sets the sizes of heads from tensor shapes, and refuses sizes that do not fit.
   void set_heads() {
     const uint32_t query_rows = shape_of(in_first(names_.output)).columns;
     spec_.head_dim = even_head_dim(query_rows, spec_.heads, where_);
@@ -613,7 +613,7 @@ class StateDictReader {
     if (program_.rope != RopePairs::kNone) spec_.rope = read_rotation(spec_.head_dim);
   }
 
-  // Variants with fewer keys and values than queries are told by the shape.
+  // Variants with fewer keys and values than queries are detected by the shape.
   uint32_t read_kv_heads(uint32_t query_rows, uint32_t heads, uint32_t head_dim) const {
     if (program_.has_heads_of_their_own()) return heads;
     const bool is_fused = names_.fused != nullptr;
@@ -623,8 +623,8 @@ class StateDictReader {
     const uint32_t kv_heads = rows / head_dim;
     if (rows % head_dim == 0 && kv_heads != 0 && heads % kv_heads == 0) return kv_heads;
     throw InputError(
-        "{}: {} has {} rows: expected key heads of {}, as the queries have, in a number that "
-        "divides the {} heads",
+        "{}: {} has {} rows: expected key heads of {}, as for queries, whose number divides the {} "
+        "heads",
         where_, quote(weight_of(part)), shape_of(part).rows, head_dim, heads);
   }
 
@@ -706,7 +706,7 @@ class StateDictReader {
         answers_.labels([&](ConfigFields& source) { return read_labels(source, classes); });
   }
 
-  // Accepts buffers that carry no further facts.
+  // Skips buffers that carry no further facts.
   void pass_over_buffers() {
     const StoredTensor* const frequencies =
         program_.rope == RopePairs::kNone ? nullptr : find_frequencies();
@@ -718,12 +718,12 @@ class StateDictReader {
     }
   }
 
-  // Names that do not fit need not be guessed.
+  // Throws InputError if tensors are missing or left over.
   void finish() {
     try {
       tensors_.finish();
     } catch (const InputError& error) {
-      throw InputError("{}\nSome tensors are not those of {}. {}", error.what(), program_.name,
+      throw InputError("{}\nSome tensors do not belong to {}. {}", error.what(), program_.name,
                        kExportAdvice);
     }
   }
@@ -768,9 +768,9 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
   const std::vector<FoundProgram> found = find_programs(store);
   if (found.size() != 1) {
     throw InputError(
-        "{}: {} stacks of layers with attention, such as {} and {}: expected one, which "
-        "--state-dict KEY chooses where they are models of their own; decoders that attend to an "
-        "encoder are not supported.\n{}",
+        "{}: {} stacks of layers with attention, such as {} and {}: expected one; if they are "
+        "separate models, choose one with --state-dict KEY; decoders that attend to an encoder are "
+        "not supported.\n{}",
         where, found.size(), quote(found[0].list), quote(found[1].list), kExportAdvice);
   }
   StateDictAnswers answers(model, options, where);
@@ -779,7 +779,7 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
     if (!found[0].is_beside(tensor)) {
       kept.add(tensor);
     } else {
-      answers.assume(fmt::format("{} is of the training, not of the model", quote(tensor.name)));
+      answers.assume(fmt::format("{} belongs to training, not to the model", quote(tensor.name)));
     }
   }
   return StateDictReader(kept, found[0], options, answers).run();

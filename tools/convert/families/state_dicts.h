@@ -22,8 +22,8 @@ namespace arenite::convert {
 
 enum class RopePairs { kNone, kHalves, kNeighbours };  // elements of a head that rotate together
 
-// Names are those of modules, without ".weight" and ".bias" and without a prefix that all names of
-// a file share. A null pointer means that the program lacks the part.
+// Names are module names, without ".weight" and ".bias" and without a prefix that all names of a
+// file share. A null pointer means that the program lacks the part.
 struct PublishedProgram {
   const char* name;          // for messages
   const char* architecture;  // as model files have it
@@ -33,7 +33,7 @@ struct PublishedProgram {
   const char* key;
 
   bool is_decoder = true;  // outputs logits of its vocabulary for each token
-  // The program is the layers alone: the surrounding code decides about mask, positions and
+  // The program consists of layers alone: the surrounding code decides about mask, positions and
   // embedding scale.
   bool is_layers_alone = false;
   // norm: (x - mean) / (deviation + epsilon), with the sample standard deviation (n - 1).
@@ -77,13 +77,13 @@ struct FoundProgram {
 // Returns all stacks of layers in `store` that belong to a published program.
 std::vector<FoundProgram> find_programs(const TensorStore& store);
 
-// Whether `tensor` is a mask, or a square matrix of zeros and ones by such a name.
+// Whether `tensor` is a mask, or a square matrix of zeros and ones with the name of one.
 bool is_mask_buffer(const StoredTensor& tensor);
 
 // Whether `name` is <prefix>key, where the prefix is empty or ends in a dot.
 bool ends_in(std::string_view name, std::string_view key);
 
-// Returns the number of heads if the training program wrote it beside the weights; `account` then
+// Returns the number of heads if the training program saved it next to the weights; `account` then
 // names the source.
 std::optional<uint32_t> written_heads(const Opened& model, Account& account);
 

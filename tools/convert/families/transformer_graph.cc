@@ -12,7 +12,7 @@
 namespace arenite::convert {
 namespace {
 
-// Keys that a query sees: the last `window`, its own included, or all (0).
+// Returns how many earlier keys a query sees with `window`, which includes its own; 0 means all.
 uint32_t lookback(uint32_t window) { return window == 0 ? kUnlimited : window - 1; }
 
 class TransformerGraph {
@@ -31,7 +31,7 @@ class TransformerGraph {
   }
 
  private:
-  // Adds the layers, and shows the hidden states that PyTorch's models do.
+  // Adds the layers, and exposes the same hidden states as PyTorch's models.
   ValueId add_layers(ValueId x) {
     graph_.hidden_states.push_back(x);
     for (size_t i = 0; i < spec_.layers.size(); ++i) {
@@ -109,7 +109,7 @@ class TransformerGraph {
     return graph_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
   }
 
-  // norm(tokens + positions + types), then the projection to the width of the layers.
+  // Adds norm(tokens + positions + types), then the projection to the width of the layers.
   ValueId embed_tokens() {
     EmbeddingNode embedding = {.tokens = *spec_.token_embedding,
                                .scale = spec_.embedding_scale,
@@ -123,7 +123,7 @@ class TransformerGraph {
     return spec_.input ? graph_.add_linear("input", *spec_.input, x) : x;
   }
 
-  // norm(projection + positions). A bare stack of layers works on the features themselves.
+  // Adds norm(projection + positions). A bare stack of layers works on the features themselves.
   ValueId embed_features() {
     ValueId x = graph_.add_features(spec_.input_features);
     if (spec_.input) {
@@ -163,7 +163,7 @@ class TransformerGraph {
     return graph_.add_select("select", SelectKind::kAsAsked, x);
   }
 
-  // The rows that the head starts from.
+  // Returns the rows that the head reads.
   ValueId pool(ValueId x) {
     if (spec_.pooling == SelectKind::kAsAsked) return x;
     if (spec_.more_pooling.empty()) {

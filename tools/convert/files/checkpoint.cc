@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells checkpoint formats apart, reads safetensors, and gives access to the tensors.
+// Detects checkpoint formats, reads safetensors, and gives access to the tensors.
 #include "convert/files/checkpoint.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ std::vector<uint64_t> numbers_of(const json& entry, const char* field, const std
             kRankMax);
   if (!list.is_array() ||
       !std::ranges::all_of(list, [](const json& number) { return number.is_number_unsigned(); })) {
-    throw InputError("{}: field '{}' holds {}: expected an array of whole numbers from 0", where,
+    throw InputError("{}: field '{}' holds {}: expected an array of non-negative integers", where,
                      field, show(list));
   }
   return list.get<std::vector<uint64_t>>();
@@ -92,8 +92,7 @@ DType dtype_of(const json& entry, const std::string& where) {
       name.starts_with('F') ? ", or convert the original weights, with --weights q4 or q8" : "");
 }
 
-// Checks one entry on its own: its fields, offsets in order and inside the data, and the bytes of
-// its shape.
+// Checks one entry on its own: its fields, its offsets, and that its shape matches its bytes.
 CheckpointTensor read_entry(const std::string& name, const json& entry,
                             std::span<const std::byte> data, const std::string& file_name) {
   const std::string where = fmt::format("{}, tensor {}", quote(file_name), quote(name));
@@ -141,8 +140,8 @@ CheckpointTensor read_entry(const std::string& name, const json& entry,
   return tensor;
 }
 
-// Sorts the tensors by their data, which they must cover exactly: no byte that belongs to two, and
-// none that belongs to none, where something else could hide.
+// Sorts the tensors by their data, which they must cover exactly. A byte of two tensors, or of
+// none, would leave room for hidden data.
 void sort_by_data(std::vector<CheckpointTensor>& tensors, std::span<const std::byte> data,
                   const std::string& file_name) {
   std::ranges::stable_sort(tensors, {}, [](const CheckpointTensor& tensor) {
@@ -156,7 +155,7 @@ void sort_by_data(std::vector<CheckpointTensor>& tensors, std::span<const std::b
           "{}, tensor {}: its data begins at byte {}, but the tensors before it end at {}: {}; "
           "save the file again with the safetensors library",
           quote(file_name), quote(tensor.name), begin, covered_bytes,
-          begin < covered_bytes ? "they overlap" : "there is a hole");
+          begin < covered_bytes ? "they overlap" : "there is a gap");
     }
     covered_bytes += tensor.data.size();
   }
@@ -166,8 +165,8 @@ void sort_by_data(std::vector<CheckpointTensor>& tensors, std::span<const std::b
             quote(file_name), covered_bytes, data.size());
 }
 
-// The tensors view `file`, the bytes of the whole file, in the order of their data. Everything is
-// checked: the header's fields, types, sizes, and that the tensors cover the data.
+// Returns tensors that view `file`, the bytes of the whole file, in the order of their data. Checks
+// everything: the header's fields, types, sizes, and that the tensors cover the data.
 CheckpointContents read_safetensors(std::span<const std::byte> file, const std::string& file_name) {
   const std::string_view text = safetensors_header(file, file_name);
   const json header = parse_json(text, fmt::format("{}: the header", quote(file_name)));
@@ -193,13 +192,13 @@ bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
-// Files of before 2020 (PyTorch 1.5) begin with a bare pickle of protocol 2.
+// Files written before PyTorch 1.6 (2020) begin with a bare pickle of protocol 2.
 bool is_bare_pickle(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{0x80} && bytes[1] >= std::byte{2} &&
          bytes[1] <= std::byte{5};
 }
 
-// Models in a form that has a program, but not PyTorch's.
+// A model format for which a program exists, but not PyTorch's.
 struct ForeignFormat {
   const char* name;
   size_t at;
@@ -211,7 +210,7 @@ constexpr ForeignFormat kForeignFormats[] = {
     {"an HDF5 file, as Keras writes it", 0, "\x89HDF\r\n"},
 };
 
-// ONNX is a message of Protocol Buffers, which begins with the version: field 1, a small number.
+// ONNX is a Protocol Buffers message, which begins with the version: field 1, a small number.
 bool is_onnx(std::span<const std::byte> bytes, const std::filesystem::path& file) {
   constexpr std::string_view kNextFields = "\x12\x1a\x22\x3a\x42";  // producer, graph, opsets
   return file.extension() == ".onnx" ||
@@ -307,7 +306,7 @@ const StoredTensor* TensorStore::find(std::string_view name) const {
 void TensorStore::add(StoredTensor tensor) {
   const auto [place, is_new] = indexes_.emplace(tensor.name, tensors_.size());
   if (!is_new) {
-    throw InputError("{}: tensor {} is there twice, in {} and in {}: expected each name once",
+    throw InputError("{}: tensor {} occurs twice, in {} and in {}: expected each name once",
                      quote(source_), quote(tensor.name), quote(tensors_[place->second].file),
                      quote(tensor.file));
   }

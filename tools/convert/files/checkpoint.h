@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints as lists of named tensors, whatever file format they came from.
+// Checkpoints as lists of named tensors, independent of the file format.
 //
 //   const Checkpoint checkpoint = Checkpoint::read("model.safetensors");
 //   const CheckpointTensor* tensor = checkpoint.find("wte.weight");
@@ -49,7 +49,7 @@ const char* name(DType dtype);  // safetensors' name: "F32"
 size_t bytes(DType dtype);      // of one element
 bool is_real(DType dtype);      // false: integers or bool
 
-// Names of an element type in the file formats; empty: the format lacks it.
+// Names of an element type in the file formats; empty if a format lacks it.
 struct DTypeRow {
   const char* name;
   size_t bytes;
@@ -69,15 +69,15 @@ struct CheckpointTensor {
 
   uint64_t elements() const;
 
-  // All elements in row-major order, whatever the strides; bool becomes 0 and 1. to_f32 rounds F64
-  // and integers that do not fit to nearest.
+  // Returns all elements in row-major order, whatever the strides; a bool becomes 0 or 1. to_f32
+  // rounds F64, and integers that do not fit, to nearest.
   std::vector<float> to_f32() const;
   std::vector<double> to_f64() const;
   std::vector<int64_t> to_i64()
       const;  // throws InputError unless the type is whole numbers or bool
 };
 
-// Result of a reader of one file format, for Checkpoint.
+// The result of a file format's reader, for Checkpoint.
 struct CheckpointContents {
   std::vector<CheckpointTensor> tensors;        // names are unique
   std::map<std::string, std::string> metadata;  // __metadata__, or plain_values of pickle.h
@@ -92,7 +92,7 @@ class Checkpoint {
   // Reads a safetensors file or a torch.save archive, recognised by content. Throws InputError for
   // other formats, and for any violation of the format.
   static Checkpoint read(const std::filesystem::path& file);
-  // Reads a file that is mapped already; `is_whole` keeps all tensors of a training checkpoint.
+  // Reads a file that is already mapped; `is_whole` keeps all tensors of a training checkpoint.
   static Checkpoint read(const std::filesystem::path& file, FileMap map, bool is_whole = false);
 
   Checkpoint(Checkpoint&&) noexcept = default;
@@ -109,11 +109,12 @@ class Checkpoint {
   std::string file_name_;
   FileMap file_;
   CheckpointContents contents_;
-  // Ordered, since the file chooses the keys: a hash table could be made to collide.
+  // Ordered, since the file chooses the keys and could make a hash table collide.
   std::map<std::string, size_t, std::less<>> tensor_indexes_;
 };
 
-// Row-major strides of `shape`, in elements. REQUIRES: the product of `shape` fits 64 bits.
+// Returns row-major strides of `shape`, in elements. REQUIRES: the product of `shape` fits in 64
+// bits.
 std::vector<uint64_t> contiguous_strides(std::span<const uint64_t> shape);
 
 // Sets `product` to factor_a * factor_b and returns true, or returns false if that overflows.
@@ -122,23 +123,22 @@ inline bool multiply(uint64_t factor_a, uint64_t factor_b, uint64_t& product) {
 }
 
 // Reads the tensors of `file`, the bytes of a whole torch.save archive, into buffers of the result,
-// so that `file` may go afterwards. Reads only members that tensors use. Throws InputError, also
-// when this build has no libzip; `file_name` is for messages.
+// so that `file` may be released afterwards. Reads only members that tensors use. Throws
+// InputError, also if this build has no libzip; `file_name` is for messages.
 CheckpointContents read_pytorch_zip(std::span<const std::byte> file, const std::string& file_name,
                                     bool is_whole = false);
 
-// Whether a key, or the first part of tensor names, says that the weights below it are an average
-// of others, or another model that was trained with them: "model_ema", "shadow", "teacher".
+// Whether a key, or the first part of tensor names, says that the weights below it are an average,
+// or a different model trained with the main one: "model_ema", "shadow", "teacher".
 bool is_average(std::string_view name);
 
 // Advice for unsupported state dicts: the lines of Python that export the model.
 inline constexpr const char* kExportAdvice =
-    "Whatever its parts are called, PyTorch can write down what a model computes:\n\n"
-    "import torch\n"
-    "auto = torch.export.Dim.AUTO  # of an example [1, tokens] or [1, tokens, width]\n"
-    "program = torch.export.export(model.eval(), (example,), dynamic_shapes=({1: auto},))\n"
-    "torch.export.save(program, \"model.pt2\")\n\n"
-    "arenite convert model.pt2 -o model.arn\n";
+    "PyTorch can export what a model computes, whatever its parts are called:\n\nimport "
+    "torch\nauto = torch.export.Dim.AUTO  # of an example [1, tokens] or [1, tokens, "
+    "width]\nprogram = torch.export.export(model.eval(), (example,), dynamic_shapes=({1: "
+    "auto},))\ntorch.export.save(program, \"model.pt2\")\n\narenite convert model.pt2 -o "
+    "model.arn\n";
 
 struct QuantizedMatrix;  // in quantize/quantizers.h
 
@@ -155,14 +155,14 @@ struct StoredTensor {
   std::vector<uint64_t> shape;               // outermost dimension first
   std::function<std::vector<float>()> load;  // row-major; owns its file
   std::string file;
-  // Loads the elements as double, where float32 may round them; else empty.
+  // Loads the elements as double, if rounding to float32 may change them; else empty.
   std::function<std::vector<double>()> load_f64{};
-  // Loads integers and scales whose products are the elements, if `quantized` has a type. Scales of
-  // blocks are rounded to bfloat16.
+  // Loads integers and scales whose products are the elements, if `quantized` has a type. Block
+  // scales are rounded to bfloat16.
   QuantizedForm quantized{};
   std::function<QuantizedMatrix()> load_quantized{};
-  // The weight is [outputs, inputs] even in families that store [inputs, outputs]: programs that
-  // quantize layers transpose them.
+  // Whether the weight is [outputs, inputs] even in families that store [inputs, outputs], since
+  // programs that quantize layers transpose them.
   bool is_by_outputs = false;
 };
 
@@ -174,7 +174,7 @@ class TensorStore {
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;  // nullptr when absent
 
-  // Throws InputError if there is a tensor of this name already.
+  // Throws InputError if there is already a tensor of this name.
   void add(StoredTensor tensor);
 
   // Adds a tensor that is valid while `owner` lives. `file` is for messages.

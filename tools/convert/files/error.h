@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// InputError, which every reader and writer of the converter throws, and quoting of names in it.
+// InputError, which every reader and writer of the converter throws, and the quoting of names in
+// its messages.
 //
 //   refuse_if(rows == 0, "{}: tensor {} has no rows", quote(path), quote(name));
 #pragma once
@@ -23,8 +24,8 @@ class InputError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-// Throws InputError if `is_wrong`. Arguments are evaluated in any case: where that takes long, or
-// is only valid in the failing case, use an `if` instead.
+// Throws InputError if `is_wrong`. The arguments are always evaluated: if that takes long, or is
+// only valid in the failing case, use an `if` instead.
 template <typename... Args>
 void refuse_if(bool is_wrong, fmt::format_string<Args...> format, Args&&... args) {
   if (is_wrong) throw InputError(format, std::forward<Args>(args)...);
@@ -44,8 +45,8 @@ constexpr bool is_unseen(uint32_t code_point) {
 }
 
 // Escapes untrusted text for a terminal, a page or a README, since a file may name its tensors
-// anything: '?' for each unseen character except those in `kept`, and \x with the value for bytes
-// that are no UTF-8.
+// anything: '?' for each invisible character except those in `kept`, and \x with the value for
+// bytes that are not UTF-8.
 std::string visible(std::string_view text, std::string_view kept = {});
 
 // Escapes text for one line, and cuts the middle out of very long text.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks through the whole text first: values are built of what is known to be harmless.
+// Scans the whole text first, so that values are only built from text known to be harmless.
 #include "convert/files/json_file.h"
 
 #include <set>
@@ -18,8 +18,8 @@ using nlohmann::json;
 
 constexpr size_t kShownCharactersMax = 80;
 
-// Validates a text and enforces limits without building values. The building parser has a callback
-// for the same checks, but with it scans an array again at each of its elements.
+// Validates a text and enforces limits without building values. The building parser's callback
+// could do the same checks, but would scan an array again at each of its elements.
 class JsonCheck : public json::json_sax_t {
  public:
   explicit JsonCheck(const std::string& name) : name_(name) {}
@@ -39,7 +39,7 @@ class JsonCheck : public json::json_sax_t {
   bool key(std::string& value) override {
     const auto [place, is_new] = keys_.back().insert(std::move(value));
     if (is_new) return true;
-    throw InputError("{}: key {} stands twice in one object: expected each key once", name_,
+    throw InputError("{}: key {} occurs twice in one object: expected each key once", name_,
                      quote(*place));
   }
 
@@ -76,7 +76,7 @@ class JsonCheck : public json::json_sax_t {
 }  // namespace
 
 json parse_json(std::string_view text, const std::string& name) {
-  // The parser takes a zero byte for the end of the text; after it anything could hide.
+  // The parser takes a zero byte for the end of the text, so anything could hide after it.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
     throw InputError("{} is not valid JSON at its byte {}: it is a zero byte", name, zero);
   }

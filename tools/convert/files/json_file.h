@@ -16,7 +16,7 @@ nlohmann::json read_json_value(const std::filesystem::path& file);
 // Like read_json_value, for a file that must hold an object.
 nlohmann::json read_json_object(const std::filesystem::path& file);
 
-// Parses `text` by the same rules, without the limit of bytes. `name` is for messages.
+// Parses `text` by the same rules, without the byte limit. `name` is for messages.
 nlohmann::json parse_json(std::string_view text, const std::string& name);
 
 // Formats `value` as JSON text for a message.

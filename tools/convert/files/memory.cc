@@ -32,7 +32,7 @@ std::byte* allocate(size_t size) {
   return static_cast<std::byte*>(data);
 }
 
-// A mapping of `size` bytes from a huge page's boundary on; what lies around it is given back.
+// Maps `size` bytes from a huge page boundary on, and unmaps the rest.
 std::byte* map(size_t size) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t kept = (size + page - 1) / page * page;
@@ -46,7 +46,8 @@ std::byte* map(size_t size) {
   if (before != 0) munmap(start, before);
   munmap(start + before + kept, kHugePageBytes - before);
 #ifdef MADV_HUGEPAGE
-  // The rest of the last huge page would be memory for nothing. Advice: failing is fine.
+  // Huge pages up to the end would waste the rest of the last one. This is only advice, so failure
+  // is fine.
   madvise(start + before, size / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
 #endif
   return start + before;
@@ -59,7 +60,7 @@ const char* kind_of(mode_t mode) {
   return "a device";
 }
 
-// Returns why a file of this kind and size cannot be read; empty: it can.
+// Returns why a file of this kind and size cannot be read; empty if it can.
 std::string problem_of(const struct stat& status, uint64_t bytes_max) {
   if (!S_ISREG(status.st_mode)) {
     return fmt::format("it is {}, not a regular file", kind_of(status.st_mode));
@@ -72,7 +73,7 @@ std::string problem_of(const struct stat& status, uint64_t bytes_max) {
   return {};
 }
 
-// The bytes of the open file `descriptor`, or why there are none in `problem`.
+// Returns the bytes of the open file `descriptor`, or no bytes and the reason in `problem`.
 std::span<const std::byte> map_descriptor(int descriptor, uint64_t bytes_max,
                                           std::string& problem) {
   struct stat status = {};
@@ -108,7 +109,8 @@ FileMap::FileMap(const std::filesystem::path& file, uint64_t bytes_max) {
   int descriptor = -1;
   if (stat(file.c_str(), &status) == 0) {
     problem = problem_of(status, bytes_max);
-    // Another file may have taken its place by now: O_NONBLOCK, as a pipe must not make us wait.
+    // Another file may have taken its place by now. O_NONBLOCK ensures that opening a pipe does not
+    // wait.
     if (problem.empty()) {
       descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     }

@@ -44,15 +44,15 @@ class AlignedBytes {
 class FileMap {
  public:
   // Maps `file`, following links. Throws InputError if it cannot be opened, has more than
-  // `bytes_max` bytes, or is no regular file: pipes, sockets and devices are not even opened, as
+  // `bytes_max` bytes, or is not a regular file. Pipes, sockets and devices are not even opened, as
   // that could block forever or have side effects.
   explicit FileMap(const std::filesystem::path& file, uint64_t bytes_max = UINT64_MAX);
   ~FileMap();
   FileMap(FileMap&& other) noexcept;
   FileMap& operator=(FileMap&& other) noexcept;
 
-  // Moving the FileMap keeps the bytes in place. Empty for an empty file. The file must not be
-  // truncated meanwhile: reading past its new end kills the process.
+  // Returns the mapped bytes; empty for an empty file. Moving the FileMap keeps them in place. The
+  // file must not be truncated meanwhile: reading past its new end kills the process.
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
@@ -65,15 +65,16 @@ class FileMap {
   std::span<const std::byte> bytes_;
 };
 
-// Whether there is a file or folder at `path`. Also false where the system refuses to look, as for
-// a name that is too long (std::filesystem would throw): FileMap then reports the reason.
+// Whether there is a file or folder at `path`. Also false if the system refuses to look, as for a
+// name that is too long (std::filesystem would throw); FileMap then reports the reason.
 inline bool is_there(const std::filesystem::path& path) {
   std::error_code why;
   return std::filesystem::exists(path, why);
 }
 
-// Removes the first line from `text`, and its end, "\n" or "\r\n". Returns false if `text` is
-// empty.
+// Removes the first line from `text`, with its "
+// " or "\r
+// ". Returns false if `text` is empty.
 bool take_line(std::string_view& text, std::string_view& line);
 
 }  // namespace arenite::convert

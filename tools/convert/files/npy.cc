@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes .npy files. The header is a Python dict literal of three fixed keys.
+// Reads and writes .npy files. The header is a Python dict literal with three fixed keys.
 #include "convert/files/npy.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class HeaderParser {
     expect(':', "':'");
     if ((key == "descr" && dtype_) || (key == "fortran_order" && fortran_order_) ||
         (key == "shape" && shape_)) {
-      fail(key, "stands there twice");
+      fail(key, "occurs twice");
     }
     if (key == "descr") {
       parse_descr();
@@ -110,7 +110,7 @@ class HeaderParser {
     const auto end = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (end.ec == std::errc::result_out_of_range)
       fail("shape", "has a number of more than 64 bits");
-    if (end.ec != std::errc()) fail("shape", "is not a tuple of whole numbers from 0");
+    if (end.ec != std::errc()) fail("shape", "is not a tuple of non-negative integers");
     rest_.remove_prefix(static_cast<size_t>(end.ptr - rest_.data()));
     return value;
   }
@@ -160,7 +160,7 @@ constexpr size_t kPrefixBytes = 8;  // magic, major and minor version
 constexpr size_t kAlignmentBytes = 64;
 constexpr size_t kHeaderBytesMax = 65536;  // what version 1.0 can hold; plain arrays need about 100
 
-// The text of the header; what follows it in `file` is the data.
+// Returns the text of the header; the data follows it in `file`.
 std::string_view npy_header_text(std::span<const std::byte> file, const std::string& file_name) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   refuse_if(!text.starts_with(kMagic),
@@ -213,9 +213,9 @@ CheckpointTensor array_view(std::span<const std::byte> file, const std::string& 
   return tensor;
 }
 
-// Everything before the data.
+// Returns everything before the data.
 std::string header_of(const char* descr, std::span<const uint64_t> shape) {
-  // A tuple of one element needs its comma in Python.
+  // In Python, a tuple of one element needs its comma.
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
                                    descr, fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   const size_t unpadded = kPrefixBytes + sizeof(uint16_t) + header.size() + 1;
@@ -229,7 +229,7 @@ std::string header_of(const char* descr, std::span<const uint64_t> shape) {
   return start + header;
 }
 
-// For element types of four bytes.
+// Writes an array of an element type of four bytes.
 void write_array(const std::filesystem::path& file, const char* descr,
                  std::span<const uint64_t> shape, std::span<const std::byte> data) {
   assert(shape.size() <= kRankMax);
@@ -262,7 +262,7 @@ namespace {
 // Returns rows that concatenate the rows of all arrays; the first array is that of `file`.
 NpyArray side_by_side(const std::filesystem::path& file, const std::string& name,
                       const std::vector<NpyArray>& arrays) {
-  // A whole number for each row is a column, too.
+  // One integer for each row is a column, too.
   size_t rank = 3;
   for (const NpyArray& array : arrays) rank = std::max(rank, array.shape().size());
   const auto shape_of = [rank](const NpyArray& array) {

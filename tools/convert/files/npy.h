@@ -22,8 +22,8 @@ namespace arenite::convert {
 // An array in row-major order, mapped from its file.
 class NpyArray {
  public:
-  // Reads '<f4', '<f8', '<i4', '<i8', '<u4', '|i1', '|u1' or '|b1' in C order. For "A,B" it
-  // concatenates the columns of both arrays. Throws InputError that names the file and the field.
+  // Reads '<f4', '<f8', '<i4', '<i8', '<u4', '|i1', '|u1' or '|b1' in C order. "A,B" concatenates
+  // the columns of both arrays. Throws InputError that names the file and the field.
   static NpyArray read(const std::filesystem::path& file);
 
   // Makes an array of `values` computed from the contents of `file`.
@@ -39,7 +39,7 @@ class NpyArray {
   void drop_pages() const { file_.drop_pages(); }  // see FileMap
 
   std::vector<float> to_f32() const { return tensor_.to_f32(); }
-  // Elements [first, first + count). REQUIRES: they exist.
+  // Returns elements [first, first + count). REQUIRES: they exist.
   std::vector<float> to_f32(uint64_t first, uint64_t count) const;
   std::vector<double> to_f64() const { return tensor_.to_f64(); }
   std::vector<int64_t> to_i64() const { return tensor_.to_i64(); }  // throws InputError for floats
@@ -53,7 +53,7 @@ class NpyArray {
 };
 
 // Writes a version 1.0 file of '<f4' in pieces, in any order; unwritten elements are zero. The file
-// appears on commit, or not at all. Throws InputError.
+// appears on commit or not at all. Throws InputError.
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& file, std::span<const uint64_t> shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Temporary files, the guard of inputs, and the renaming that makes a file or a folder appear.
+// Temporary files, the protection of inputs, and the rename that makes a file or a folder appear.
 #include "convert/files/output_files.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ FileId id_of(const struct stat& status) { return {status.st_dev, status.st_ino};
 
 bool same(const struct stat& a, const struct stat& b) { return id_of(a) == id_of(b); }
 
-// Files that do not exist yet are equal if they have one name in one folder.
+// Files that do not exist yet are the same if they have the same name in the same folder.
 bool same_file(const fs::path& a, const fs::path& b) {
   const auto status_a = status_of(a);
   const auto status_b = status_of(b);
@@ -53,7 +53,8 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return end_a.filename() == end_b.filename() && folder_a && folder_b && same(*folder_a, *folder_b);
 }
 
-// "the standard output" if `status` is of the regular file that it goes to, or of the error.
+// Returns "the standard output" if `status` is of the regular file that it is redirected to, or
+// likewise "the standard error".
 const char* stream_to(const struct stat& status) {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat stream = {};
@@ -113,7 +114,7 @@ void note_read(int descriptor, const fs::path& file) {
 }
 
 void note_read(const fs::path& file) {
-  // O_PATH does not wait for the writer of a pipe.
+  // O_PATH does not wait for a pipe's writer.
   const int descriptor = open(file.c_str(), O_PATH | O_CLOEXEC);
   if (descriptor < 0) return;  // the next open reports why
   try {
@@ -153,7 +154,7 @@ void require_writable(const fs::path& file) {
   if (!is_file && access(folder.c_str(), W_OK | X_OK) == 0) return;
   const int error_number = is_file ? ENOTDIR : errno;
   throw InputError("cannot write {}: its folder {}: {}{}", name, quote(folder.string()),
-                   std::strerror(error_number), error_number == ENOENT ? ": make it first" : "");
+                   std::strerror(error_number), error_number == ENOENT ? ": create it first" : "");
 }
 
 fs::path end_of_links(const fs::path& file) {
@@ -200,7 +201,7 @@ void AtomicFile::commit() {
 
 void AtomicFile::close_flushed() {
   assert(descriptor_ >= 0);
-  // Some file systems know no fsync and say EINVAL; all others report late write errors here.
+  // Some file systems lack fsync and return EINVAL; all others report late write errors here.
   if (fsync(descriptor_) != 0 && errno != EINVAL) fail(errno);
   if (close(std::exchange(descriptor_, -1)) != 0) fail(errno);
 }
@@ -267,11 +268,11 @@ void commit_together(std::span<AtomicFile* const> files) {
   for (AtomicFile* const file : done) file->forget_old();
 }
 
-// ---- folders: files are written to a hidden folder, and reach the disk before it is renamed ----
+// ---- folders: files are written to a hidden folder and flushed to disk before it is renamed ----
 
 namespace {
 
-// These return 0 or what errno was.
+// Each returns 0 or an errno value.
 
 int make_missing(const fs::path& folder) {
   std::error_code error;
@@ -286,7 +287,7 @@ int write_file(const fs::path& file, const std::string& text) {
   return close(descriptor) != 0 && error_number == 0 ? errno : error_number;
 }
 
-// The first of many files makes the disk write them all, so that the others take no time.
+// Flushing the first of many files makes the disk write them all, so the others take no time.
 int flush_file(const fs::path& file) {
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return errno;
@@ -307,7 +308,7 @@ int write_files(const fs::path& folder, std::span<const FolderFile> files) {
   return 0;
 }
 
-// "bundle" for "bundle/" and "./bundle".
+// Returns "bundle" for "bundle/" and "./bundle".
 fs::path without_slash(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
@@ -328,7 +329,7 @@ void require_new_folder(const fs::path& folder) {
             name);
   const fs::path parent = place.has_parent_path() ? place.parent_path() : fs::path(".");
   refuse_if(place.empty() || !fs::is_directory(parent, error),
-            "cannot write {}: its parent folder is missing: make it first", name);
+            "cannot write {}: its parent folder is missing: create it first", name);
 }
 
 void write_folder(const fs::path& folder, std::span<const FolderFile> files) {
@@ -348,7 +349,7 @@ void write_folder(const fs::path& folder, std::span<const FolderFile> files) {
 
 void make_folders(const fs::path& folder) {
   if (const int error_number = make_missing(folder)) {
-    throw InputError("cannot make the folder {}: {}", quote(folder.string()),
+    throw InputError("cannot create the folder {}: {}", quote(folder.string()),
                      std::strerror(error_number));
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output files and folders of a command: each appears whole or not at all, and never replaces an
-// input of the command.
+// Output files and folders of a command: each appears completely or not at all, and never replaces
+// an input of the command.
 //
 //   AtomicFile file(path);
 //   file.write(bytes);
@@ -22,8 +22,9 @@
 
 namespace arenite::convert {
 
-// Two files of one command are the same file; the program ends with exit code 2. Not an InputError,
-// because nothing is wrong with the file, so readers must not add context to it.
+// Thrown if two files of one command are the same file; the program ends with exit code 2. It is
+// not an InputError, because nothing is wrong with the file and readers must not add context to the
+// message.
 class SameFileError : public std::runtime_error {
  public:
   template <typename... Args>
@@ -31,7 +32,7 @@ class SameFileError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-// Identifies a file, whatever its names.
+// Identifies a file, whatever its name.
 struct FileId {
   dev_t device = 0;
   ino_t inode = 0;
@@ -49,7 +50,7 @@ struct OutputFile {
 // links make no difference. At most one guard lives at a time.
 class OutputGuard {
  public:
-  // Throws, before any work is done, SameFileError if two outputs are one file, or one is the
+  // Throws, before any work is done, SameFileError if two outputs are the same file or one is the
   // standard output or error, and InputError if an output cannot be written.
   explicit OutputGuard(std::vector<OutputFile> outputs);
   ~OutputGuard();
@@ -66,7 +67,7 @@ class OutputGuard {
   std::vector<FileId> read_;
 };
 
-// Every opener of an input calls this before it uses a byte. Throws SameFileError if the file is an
+// Every reader of an input calls this before it uses a byte. Throws SameFileError if the file is an
 // output, or the standard output or error. Does nothing without a guard.
 void note_read(int descriptor, const std::filesystem::path& file);
 void note_read(const std::filesystem::path& file);
@@ -74,12 +75,12 @@ void note_read(const std::filesystem::path& file);
 // Throws SameFileError if `file` was read.
 void require_not_read(const std::filesystem::path& file);
 
-// Throws InputError if `file` cannot be written: it is a folder or a device, or its folder is
-// missing or read-only.
+// Throws InputError if `file` cannot be written because it is a folder or a device, or because its
+// folder is missing or read-only.
 void require_writable(const std::filesystem::path& file);
 
-// Follows the symbolic link `file` to its target, which may not exist; returns `file` if it is no
-// link.
+// Follows the symbolic link `file` to its target, which may not exist; returns `file` if it is not
+// a link.
 std::filesystem::path end_of_links(const std::filesystem::path& file);
 
 // Writes to a temporary name in the same folder; commit renames it to the target and replaces what
@@ -123,9 +124,9 @@ class AtomicFile {
   uint64_t bytes_written_ = 0;
 };
 
-// Publishes all of the files or none: if one fails, those before it are restored. On file systems
+// Publishes all of the files or none: if one fails, the previous ones are restored. On file systems
 // without hard links a replaced file cannot be restored. If the program is killed in between, each
-// file is whole: new or old. Null pointers are skipped.
+// file is complete: new or old. Null pointers are skipped.
 void commit_together(std::span<AtomicFile* const> files);
 
 // A file of a folder; `path` is relative to the folder.
@@ -134,13 +135,13 @@ struct FolderFile {
   std::string text;
 };
 
-// Throws InputError unless `folder` can be created: it is missing and its parent exists, or it is
-// an empty folder.
+// Throws InputError unless `folder` can be created, because it is missing in an existing parent, or
+// is an empty folder.
 void require_new_folder(const std::filesystem::path& folder);
 
-// Writes the files to a temporary folder beside `folder`, then renames it. Signals are blocked
+// Writes the files to a temporary folder next to `folder`, then renames it. Signals are blocked
 // meanwhile. Throws InputError like require_new_folder, and for failures such as a full disk, after
-// which nothing is left. If the program is killed, the next call removes what remains.
+// which nothing is left. If the program is killed, the next call removes the remains.
 void write_folder(const std::filesystem::path& folder, std::span<const FolderFile> files);
 
 // Creates the folder and its missing parents. Throws InputError.

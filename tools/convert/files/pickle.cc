@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pickle machine: a stack, marks and a memo, all bounded; no recursion and no Python. Of
-// Python's globals it knows the few that a state dict needs, and the names of all others.
+// The pickle machine: a stack, marks and a memo, all bounded, without recursion and without Python.
+// It implements the few Python globals that a state dict needs, and keeps only the names of all
+// others.
 #include "convert/files/pickle.h"
 
 #include <fmt/format.h>
@@ -25,8 +26,7 @@ constexpr const char* kKindNames[] = {
     "a storage", "a tensor", "an object"};
 static_assert(std::size(kKindNames) == static_cast<size_t>(Kind::kObject) + 1);
 
-// Roles of the classes and functions that construct values, beside those of an element type
-// (DTypeRow).
+// Roles of the classes and functions that construct values, other than element types (DTypeRow).
 enum class Role : uint8_t {
   kOther,  // makes an object that is only named
   kDict,   // of a class that adds nothing to the items
@@ -67,7 +67,7 @@ bool is_storage_key(std::string_view key) {
 }
 
 // Makes the values of calls and persistent ids. Each function returns the index of its result in
-// Pickle::values, and throws InputError for what is refused.
+// Pickle::values, and throws InputError for unsupported values.
 class TorchObjects {
  public:
   TorchObjects(Pickle& pickle, const std::string& where) : pickle_(pickle), where_(where) {}
@@ -83,7 +83,7 @@ class TorchObjects {
     return static_cast<ValueIndex>(pickle_.values.size() - 1);
   }
 
-  // The class or function `module`.`attribute`.
+  // Returns the class or function `module`.`attribute`.
   ValueIndex global(std::string_view module, std::string_view attribute) {
     const std::string name = fmt::format("{}.{}", module, attribute);
     const auto [place, is_new] = global_indexes_.emplace(name, globals_.size());
@@ -91,7 +91,8 @@ class TorchObjects {
     return add({.kind = Kind::kGlobal, .integer = static_cast<int64_t>(place->second)});
   }
 
-  // The result of calling `function` with the tuple `arguments`. What is not known is not called.
+  // Returns the result of calling `function` with the tuple `arguments`. Unknown functions are not
+  // called.
   ValueIndex call(const PickleValue& function, const PickleValue& arguments) {
     if (function.kind == Kind::kObject) return object(function.text);
     const Global& callee = global_of(function, "the callee of REDUCE");
@@ -129,7 +130,7 @@ class TorchObjects {
            count);
   }
 
-  // The storage of the persistent id ('storage', class, key, location, number of elements).
+  // Returns the storage of the persistent id ('storage', class, key, location, number of elements).
   ValueIndex storage(const PickleValue& id) {
     const auto refuse_id = [&](std::string_view what) {
       refuse(
@@ -189,12 +190,12 @@ class TorchObjects {
     return {name};
   }
 
-  // An object that `maker`, a class or function, would make.
+  // Returns a placeholder for an object that `maker`, a class or function, would make.
   ValueIndex object(std::string_view maker) {
     return add({.kind = Kind::kObject, .text = *pickle_.classes.emplace(maker).first});
   }
 
-  // Parameters with attributes. The numbers of other classes may be no plain ones.
+  // Makes a parameter with attributes. Tensors of other classes may not hold plain numbers.
   ValueIndex tensor_of_class(const Global& callee, const PickleValue& arguments) {
     const auto role_of = [&](size_t position) {
       const PickleValue& value = item(arguments, position);
@@ -225,8 +226,10 @@ class TorchObjects {
       numbers.push_back(static_cast<uint64_t>(item(tuple, i).integer));
     }
     if (is_valid) return numbers;
-    refuse("the {} of a tensor is not a tuple of at most {} integers from 0: the file is damaged",
-           field, kRankMax);
+    refuse(
+        "the {} of a tensor is not a tuple of at most {} non-negative integers: the file is "
+        "damaged",
+        field, kRankMax);
   }
 
   // _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks[, metadata]);
@@ -254,7 +257,7 @@ class TorchObjects {
       refuse("a tensor is built from {}: expected a storage", describe(storage.kind));
     }
     if (offset.kind != Kind::kInt || offset.integer < 0) {
-      refuse("the offset of a tensor is not an integer from 0");
+      refuse("the offset of a tensor is not a non-negative integer");
     }
     if (pickle_.tensors.size() == kPickleTensorsMax) {
       refuse("more than {} tensors", kPickleTensorsMax);
@@ -442,7 +445,7 @@ class Unpickler {
   void push_int32(uint64_t bits) {
     push({.kind = Kind::kInt, .integer = static_cast<int32_t>(static_cast<uint32_t>(bits))});
   }
-  // Pickles keep floats with the most significant byte first.
+  // Pickles store floats in big-endian order.
   void push_float(uint64_t bits) {
     push({.kind = Kind::kFloat, .real = std::bit_cast<double>(__builtin_bswap64(bits))});
   }
@@ -461,9 +464,9 @@ class Unpickler {
   }
 
   void memoize(uint64_t place) {
-    // Python counts places up, so there are fewer of them than bytes that fill them.
+    // Python numbers memo entries consecutively, so there are fewer of them than bytes in the file.
     const size_t places_max = std::min(bytes_.size(), kPickleValuesMax);
-    if (place >= places_max) fail("the memo has more than {} places", places_max);
+    if (place >= places_max) fail("the memo has more than {} entries", places_max);
     if (place >= memo_.size()) memo_.resize(static_cast<size_t>(place) + 1, kNoValue);
     require(1);
     memo_[static_cast<size_t>(place)] = stack_.back();
@@ -544,7 +547,7 @@ class Unpickler {
     stack_.push_back(index);
   }
 
-  // Values below the last mark belong to its owner.
+  // Values below the last mark belong to an enclosing container.
   void require(uint64_t count) const {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
     if (stack_.size() - floor < count) fail("the stack is empty where a value is needed");
@@ -559,7 +562,7 @@ class Unpickler {
 
   static constexpr uint64_t kToMark = UINT64_MAX;
 
-  // So many values, or all above the last mark, which goes, too.
+  // Pops `count` values, or all above the last mark and the mark itself.
   std::vector<ValueIndex> pop_many(uint64_t count) {
     if (count == kToMark && marks_.empty()) fail("no mark where one is needed");
     if (count == kToMark) {
@@ -574,7 +577,7 @@ class Unpickler {
     return items;
   }
 
-  // ---- the bytes ----
+  // ---- reading bytes ----
 
   std::string_view text(uint64_t length) {
     if (length > bytes_.size() - position_) fail("ends in the middle of an opcode");

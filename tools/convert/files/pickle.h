@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A restricted reader of Python pickles: builds plain values and tensor descriptions, and calls
-// nothing. Objects of unknown classes become their class name and attributes.
+// nothing. An object of an unknown class is read as its class name and attributes.
 //
 //   const Pickle pickle = unpickle(bytes, quote(path));
 //   for (const NamedTensor& tensor : named_tensors(pickle, quote(path))) ...
@@ -73,7 +73,7 @@ struct Pickle {
   ValueIndex root = 0;
 };
 
-// For messages: "a string".
+// Returns "a string", for messages.
 const char* describe(PickleValue::Kind kind);
 
 // Reads one pickle (protocol 2 to 5) that torch.save wrote. Strings of the result are views of
@@ -87,18 +87,18 @@ struct NamedTensor {
 
 // Returns the tensors in the order of the pickle, with unique names. If the outermost dict is a
 // training checkpoint (exactly one of its keys `model_state_dict`, `state_dict` and `model` holds a
-// dict with tensors), only that dict counts and names start there. Not so with `is_whole`, or
-// beside an average of the same weights (is_average). Skips other values, and optimizer states.
-// Containers may share parts, and tensors may share elements; the total over all names is bounded
-// by the sizes of the pickle and of the storages. Throws InputError; `where` names the file in its
-// messages.
+// dict with tensors), returns only that dict's tensors, with names relative to it; but not with
+// `is_whole`, or if there is also an average of the same weights (is_average). Skips other values,
+// and optimizer states. Containers may share parts, and tensors may share elements; the total over
+// all names is bounded by the sizes of the pickle and of the storages. Throws InputError; `where`
+// names the file in its messages.
 std::vector<NamedTensor> named_tensors(const Pickle& pickle, const std::string& where,
                                        bool is_whole = false);
 
 // Returns integers, floats, booleans ("true") and strings of the outermost dict by key, and those
-// of dicts directly inside it as "model_args.n_head" and "itos.0": what training programs save
-// beside the weights. Floats round-trip. Omits other values. Throws InputError for more values than
-// a pickle of this size can hold.
+// of dicts directly inside it as "model_args.n_head" and "itos.0": what training programs save next
+// to the weights. Floats round-trip. Omits other values. Throws InputError for more values than a
+// pickle of this size can hold.
 std::map<std::string, std::string> plain_values(const Pickle& pickle, const std::string& where);
 
 }  // namespace arenite::convert

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress of a conversion. Reported through a thread-local hook, as no result depends on it.
+// Progress of a conversion, reported through a thread-local hook, as no result depends on it.
 //
 //   const ProgressListener listener([](const std::string& stage, double share) { ... });
 //   report_progress("packing for arm64", 0.5);  // calls the hook

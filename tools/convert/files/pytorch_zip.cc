@@ -25,7 +25,7 @@ namespace {
 constexpr int kFormatVersionMax = 10;  // of the member `version`; torch.save has written 3 so far
 constexpr uint64_t kSmallMemberBytesMax = 64;  // of the members `version` and `byteorder`
 
-// A compressed storage may be larger than the parts that tensors view by this much.
+// Limits how much larger a compressed storage may be than the parts of it that tensors view.
 constexpr uint64_t kUnusedFactorMax = 4;
 constexpr uint64_t kUnusedBytesMax = uint64_t{1} << 20;
 
@@ -61,8 +61,8 @@ class ArchiveReader {
   }
 
  private:
-  // "<prefix>/" of the only data.pkl one folder deep. TorchScript archives look alike, but hold
-  // code.
+  // Returns "<prefix>/" of the only data.pkl in a top-level folder. TorchScript archives look
+  // alike, but contain code.
   std::string find_prefix() const {
     std::string prefix;
     for (const auto& [name, member] : archive_.members()) {
@@ -113,7 +113,7 @@ class ArchiveReader {
     return std::string(reinterpret_cast<const char*>(bytes.get()), found->second.bytes);
   }
 
-  // Storages are read once each, even where several tensors share one.
+  // Reads each storage once, even if several tensors share it.
   CheckpointContents read_tensors(const Pickle& pickle, const std::vector<NamedTensor>& names) {
     std::vector<uint64_t> used_bytes(pickle.storages.size(), 0);
     for (const NamedTensor& named : names) {

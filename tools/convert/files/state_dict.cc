@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks unpickled containers with bounds on depth and work, so that neither depth nor sharing can
-// hurt.
+// Walks unpickled containers with limits on depth and work, so that neither deep nor shared
+// containers do harm.
 #include "convert/files/pickle.h"
 
 #include <algorithm>
@@ -64,7 +64,8 @@ bool is_dict_with_tensors(const Pickle& pickle, const PickleValue& value) {
   return false;
 }
 
-// Whether `value` is or contains a tensor, up to a few levels deep. `seen` are the visited values.
+// Whether `value` is or contains a tensor, up to a few levels deep. `seen` holds the visited
+// values.
 bool holds_tensors(const Pickle& pickle, ValueIndex index, size_t depth,
                    std::set<ValueIndex>& seen) {
   const PickleValue& value = pickle.values[index];
@@ -98,7 +99,8 @@ bool is_optimizer(const Pickle& pickle, const PickleValue& value) {
                    where, quote(module.text), kExportAdvice);
 }
 
-// The value below which all names start: the state dict of a training checkpoint, or the root.
+// Returns the value that names are relative to: the state dict of a training checkpoint, or the
+// root.
 ValueIndex find_state_dict(const Pickle& pickle, const std::string& where) {
   const PickleValue& root = pickle.values[pickle.root];
   if (is_module(pickle, root)) refuse_module(root, where);
@@ -204,7 +206,8 @@ class Walk {
   std::vector<NamedTensor> found_;
 };
 
-// Adds the plain values of the dict `value` to `values`, and returns its dicts with their names.
+// Adds the plain values of the dict `value` to `values`, and returns the dicts in it with their
+// names.
 std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
     const Pickle& pickle, ValueIndex dict, const std::string& prefix, WalkBudget& budget,
     std::map<std::string, std::string>& values) {
@@ -235,8 +238,8 @@ std::vector<std::pair<std::string, ValueIndex>> add_plain_values(
   return inner;
 }
 
-// Views may repeat elements: a few stored bytes can stand for any number of them (torch.expand,
-// stride 0), under any number of names.
+// Views may repeat elements (torch.expand, stride 0), so a few stored bytes can stand for any
+// number of elements, under any number of names.
 void check_named_bytes(const Pickle& pickle, const std::vector<NamedTensor>& names,
                        const std::string& where) {
   uint64_t named = 0;
@@ -258,7 +261,7 @@ void check_named_bytes(const Pickle& pickle, const std::vector<NamedTensor>& nam
   if (fits && named <= bytes_max) return;
   throw InputError(
       "{}: its tensors have {} bytes, which repeat the {} that are stored: at most {} are read; "
-      "save tensor.contiguous() instead of what torch.expand gives",
+      "save tensor.contiguous() instead of the result of torch.expand",
       where, fits ? fmt::format("{}", named) : "more than 2^64", stored, bytes_max);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock is flock's: it belongs to an open file, and ends with the last descriptor of it, even
-// when a program is killed.
+// The lock is flock's: it belongs to an open file, and ends with the file's last descriptor, even
+// if a program is killed.
 #include "convert/files/temporary_names.h"
 
 #include <fcntl.h>
@@ -26,8 +26,8 @@ constexpr int kNamesTried = 100;
 constexpr size_t kNameBytesShown = 100;  // a name of 255 bytes leaves room for prefix and suffix
 constexpr size_t kWriteBytesMax = size_t{1} << 30;  // Linux writes at most 2 GiB at a time
 
-// Whether `path` is still the open file; `status` gets the descriptor's fstat.
-bool is_at(const fs::path& path, int descriptor, struct stat& status) {
+// Whether `path` still names the open file; `status` gets the descriptor's fstat.
+bool names_open_file(const fs::path& path, int descriptor, struct stat& status) {
   struct stat named = {};
   return fstat(descriptor, &status) == 0 && lstat(path.c_str(), &named) == 0 &&
          status.st_dev == named.st_dev && status.st_ino == named.st_ino;
@@ -47,14 +47,14 @@ bool remove_path(const fs::path& path, bool is_folder) {
   return !error;
 }
 
-// Removes `path` if a killed program of this user left it; false if it did not, or if removal
+// Removes `path` if a killed program of this user left it. Returns false if not, or if removal
 // fails.
 bool remove_leftover(const fs::path& path) {
   const int descriptor =
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) return errno == ENOENT;  // another program has removed it
   struct stat status = {};
-  const bool removed = lock(descriptor) && is_at(path, descriptor, status) &&
+  const bool removed = lock(descriptor) && names_open_file(path, descriptor, status) &&
                        status.st_uid == geteuid() &&
                        (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) &&
                        remove_path(path, S_ISDIR(status.st_mode));
@@ -62,7 +62,7 @@ bool remove_leftover(const fs::path& path) {
   return removed;
 }
 
-// A new file that can be written, or a new folder; -1: errno says why not.
+// Creates and opens a new writable file or a new folder. Returns -1 and sets errno on failure.
 int open_new(const fs::path& path, bool is_folder) {
   if (!is_folder) return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (mkdir(path.c_str(), 0777) != 0) return -1;
@@ -157,7 +157,7 @@ int TemporaryEntry::claim() noexcept {
   if (lock_ < 0) return errno;
   struct stat status = {};
   const bool is_held = !lock(lock_) && errno == EWOULDBLOCK;
-  if (is_held || !is_at(path_, lock_, status)) {
+  if (is_held || !names_open_file(path_, lock_, status)) {
     release();
     return EEXIST;
   }

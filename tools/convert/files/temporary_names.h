@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unfinished files and folders, under hidden names beside their final places. They are removed
+// Unfinished files and folders, under hidden names next to their final places. They are removed
 // however the program ends. After SIGKILL, the next program with the same output removes them.
 #pragma once
 
@@ -19,7 +19,8 @@ inline constexpr size_t kTemporaryFilesMax = 16;
 // Removes the announced files. Safe to call in a signal handler.
 void remove_temporary_files() noexcept;
 
-// Blocks signals to this thread while it lives, such as between creating a file and announcing it.
+// Blocks signals to this thread while it lives, for example between creating a file and announcing
+// it.
 class SignalsWait {
  public:
   SignalsWait() noexcept;
@@ -35,9 +36,9 @@ class SignalsWait {
 int write_all(int descriptor, std::span<const std::byte> bytes,
               std::optional<uint64_t> offset = {}) noexcept;
 
-// A temporary file or folder named ".NAME.arenite-0.tmp" beside its final place NAME. Its creator
-// holds a lock on it. An entry that nobody has locked was left by a program that was killed, and is
-// removed. If an entry is locked, or the file system has no locks, the next number is used.
+// A temporary file or folder named ".NAME.arenite-0.tmp" next to its final place NAME. Its creator
+// holds a lock on it. An entry without a lock was left by a killed program, and is removed. If an
+// entry is locked, or the file system has no locks, the next number is used.
 class TemporaryEntry {
  public:
   TemporaryEntry() = default;
@@ -45,13 +46,13 @@ class TemporaryEntry {
   TemporaryEntry(const TemporaryEntry&) = delete;
   TemporaryEntry& operator=(const TemporaryEntry&) = delete;
 
-  // Return 0 or errno. The file is announced for removal by signals, and is open for writing as
-  // `descriptor`, which the caller closes.
+  // Return 0 or errno. The file is announced for removal by signals, and `descriptor` is open for
+  // writing; the caller closes it.
   int make_file(const std::filesystem::path& place, int& descriptor);
   int make_folder(const std::filesystem::path& place);
 
   const std::filesystem::path& path() const { return path_; }
-  // A second name that a file may have in the meantime. Leftovers of it are removed, too.
+  // A second name that the file may have temporarily. Leftovers under that name are removed, too.
   std::filesystem::path second_path() const;
 
   // Renames it to its final place; `remove` then does nothing. Returns 0 or errno.

@@ -31,7 +31,7 @@ static_assert(std::size(kDTypes) == static_cast<size_t>(DType::kBool) + 1);
 
 const DTypeRow& row_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 
-// One stored element as `Stored` bytes at any alignment, before its value is known.
+// Loads the bytes of one stored element, at any alignment, without converting them to a number.
 template <typename Stored>
 Stored load(const std::byte* from) {
   Stored value;
@@ -145,8 +145,7 @@ std::vector<float> CheckpointTensor::to_f32() const { return values_of<float>(*t
 std::vector<double> CheckpointTensor::to_f64() const { return values_of<double>(*this); }
 
 std::vector<int64_t> CheckpointTensor::to_i64() const {
-  refuse_if(is_real(dtype), "{} holds {}: expected whole numbers", quote(name),
-            convert::name(dtype));
+  refuse_if(is_real(dtype), "{} holds {}: expected integers", quote(name), convert::name(dtype));
   return values_of<int64_t>(*this);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens and reads zip archives from untrusted sources: bounds first, then bytes.
+// Opens and reads zip archives from untrusted sources; checks limits before reading.
 #ifdef ARENITE_HAVE_LIBZIP
 
 #include "convert/files/zip_archive.h"
@@ -33,7 +33,7 @@ Number number_at(std::string_view bytes, uint64_t at) {
   return number;
 }
 
-// Where the list of members lies, and how many the archive claims.
+// The position of the member list, and how many members the archive claims.
 struct Directory {
   uint64_t members, bytes, offset;
 };
@@ -54,8 +54,8 @@ Directory directory_of(std::string_view file, size_t end) {
           number_at<uint64_t>(file, at + 48)};
 }
 
-// The members claimed, or listed, whichever are more: an archive may list more than it claims, and
-// libzip then reads on. No further than just beyond the limit.
+// Returns the number of members claimed or listed, whichever is larger: an archive may list more
+// than it claims, and libzip then reads on. Counts to just beyond the limit.
 uint64_t members_of(std::string_view file, const Directory& directory) {
   uint64_t listed = 0;
   if (directory.offset > file.size()) return directory.members;
@@ -158,12 +158,12 @@ std::unique_ptr<std::byte[]> ZipArchive::read(const std::string& name, const Zip
     throw InputError("{}, zip member {}: {}; the file is damaged", quote(file_name_), quote(name),
                      what);
   };
-  // Members that share bytes, or compress absurdly well, would fill the memory.
+  // Members that share bytes, or have absurd compression ratios, would fill the memory.
   uint64_t& bytes_read = member.is_stored ? stored_bytes_read_ : inflated_bytes_read_;
   const uint64_t bytes_max =
       member.is_stored ? file_bytes_ : kInflatedBytesBase + kInflatedPerFileByte * file_bytes_;
   if (member.bytes > bytes_max - bytes_read) {
-    refuse(fmt::format("with it, {} members hold more than {} bytes in a file of {}",
+    refuse(fmt::format("up to this one, {} members hold more than {} bytes in a file of {}",
                        member.is_stored ? "stored" : "compressed", bytes_max, file_bytes_));
   }
   bytes_read += member.bytes;

@@ -23,8 +23,8 @@ struct ZipMember {
 class ZipArchive {
  public:
   // Opens the archive and checks its members: a limited count, plain unique names, sizes within the
-  // file, no encryption, no compression but deflate. Throws InputError. `file` must outlive the
-  // archive.
+  // file, no encryption, no compression other than deflate. Throws InputError. `file` must outlive
+  // the archive.
   ZipArchive(std::span<const std::byte> file, const std::string& file_name);
 
   const std::map<std::string, ZipMember>& members() const { return members_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expands blocks to float32, one function for each kind.
+// Expands blocks to float32, with one function for each type.
 #include "convert/gguf/gguf_file.h"
 
 #include <algorithm>
@@ -37,17 +37,18 @@ void expand_bf16(const uint8_t* block, float* values) {
   *values = float_of_bf16(load<uint16_t>(block));
 }
 
-// Element `i` of 32 with 4 bits each: the first half of a block lies in the low halves of 16 bytes.
+// Returns element `i` of 32 elements of 4 bits: the first half of a block is in the low halves of
+// 16 bytes.
 int nibble(const uint8_t* quants, uint32_t i) {
   return i < kSmall / 2 ? quants[i] & 15 : quants[i - kSmall / 2] >> 4;
 }
 
-// The fifth bit of each element, 32 of them in one number.
+// Returns the fifth bit of element `i`, from 32 of them in one number.
 int fifth_bit(const uint8_t* bits, uint32_t i) {
   return static_cast<int>(load<uint32_t>(bits) >> i & 1u) << 4;
 }
 
-// Scale; 8 stands for zero.
+// Block: scale, elements; 8 stands for zero.
 int integer_q4_0(const uint8_t* block, uint32_t i) { return nibble(block + 2, i) - 8; }
 void expand_q4_0(const uint8_t* block, float* values) {
   const float scale = half(block);
@@ -56,7 +57,7 @@ void expand_q4_0(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, then what zero stands for.
+// Block: scale, minimum, elements.
 void expand_q4_1(const uint8_t* block, float* values) {
   const float scale = half(block);
   const float least = half(block + 2);
@@ -65,7 +66,7 @@ void expand_q4_1(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, fifth bits; 16 stands for zero.
+// Block: scale, fifth bits, elements; 16 stands for zero.
 void expand_q5_0(const uint8_t* block, float* values) {
   const float scale = half(block);
   for (uint32_t i = 0; i < kSmall; ++i) {
@@ -74,7 +75,7 @@ void expand_q5_0(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, then what zero stands for, fifth bits.
+// Block: scale, minimum, fifth bits, elements.
 void expand_q5_1(const uint8_t* block, float* values) {
   const float scale = half(block);
   const float least = half(block + 2);
@@ -84,7 +85,7 @@ void expand_q5_1(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, and an int8 for each element.
+// Block: scale, and an int8 for each element.
 void expand_q8_0(const uint8_t* block, float* values) {
   const float scale = half(block);
   for (uint32_t i = 0; i < kSmall; ++i) {
@@ -92,7 +93,7 @@ void expand_q8_0(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, and the place of each element in a table.
+// Block: scale, and a table index for each element.
 void expand_iq4_nl(const uint8_t* block, float* values) {
   const float scale = half(block);
   for (uint32_t i = 0; i < kSmall; ++i) {
@@ -100,8 +101,8 @@ void expand_iq4_nl(const uint8_t* block, float* values) {
   }
 }
 
-// The scale is a power of two, given by its exponent; elements are floats of 4 bits, here doubled,
-// so the scale is halved.
+// The scale is a power of two, given by its exponent. Elements are 4-bit floats; the table has them
+// doubled, so the scale is halved.
 void expand_mxfp4(const uint8_t* block, float* values) {
   constexpr int8_t kDoubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   const uint32_t exponent = block[0];
@@ -112,23 +113,23 @@ void expand_mxfp4(const uint8_t* block, float* values) {
   }
 }
 
-// Two bits of element `i`: 32 bytes hold 128 elements, the first 32 in their lowest bits.
+// Returns two bits of element `i`: 32 bytes hold 128 elements, the first 32 in their lowest bits.
 int two_bits(const uint8_t* quants, uint32_t i) {
   return quants[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 }
 
-// Four bits of element `i`: `bytes` of them hold first as many elements in their low halves, then
-// as many in their high halves.
+// Returns four bits of element `i`: `bytes` bytes hold as many elements in their low halves, and
+// then as many in their high halves.
 int four_bits(const uint8_t* quants, uint32_t i, uint32_t bytes) {
   const int both = quants[i / (2 * bytes) * bytes + i % bytes];
   return i / bytes % 2 == 0 ? both & 15 : both >> 4;
 }
 
-// One bit of element `i`: 32 bytes hold all, the first 32 elements in their lowest bits.
+// Returns one bit of element `i`: 32 bytes hold all, the first 32 elements in their lowest bits.
 int one_bit(const uint8_t* bits, uint32_t i) { return bits[i % 32] >> (i / 32) & 1; }
 
-// Scale and minimum of each 32 elements in Q4_K and Q5_K, 6 bits each. The first four of both lie
-// in bytes of their own, whose two upper bits belong to the last four.
+// Scale and minimum of 32 elements in Q4_K and Q5_K, 6 bits each. Of 8 scales and 8 minima, the
+// first four have their own bytes, whose two upper bits belong to the last four.
 struct ScaleAndMinimum {
   int scale, minimum;
 };
@@ -138,16 +139,15 @@ ScaleAndMinimum scale_and_minimum(const uint8_t* packed, uint32_t part) {
           (packed[part + 4] >> 4) | (packed[part] >> 6 << 4)};
 }
 
-// The scale of each 16 elements in Q3_K, 6 bits: the lower four in 8 bytes, the upper two in 4.
+// Returns the scale of 16 elements in Q3_K, 6 bits: the lower four in 8 bytes, the upper two in 4.
 int q3_scale(const uint8_t* packed, uint32_t part) {
   const int low = part < 8 ? packed[part] & 15 : packed[part - 8] >> 4;
   const int high = packed[8 + part % 4] >> (part / 4 * 2) & 3;
   return (low | high << 4) - 32;
 }
 
-// Each large block: first the scale of a part, then its product with an integer, then the minimum
-// subtracted, in the order in which ggml computes them. Here scales and minima [16], two bits an
-// element [64], scale, minimum.
+// Large blocks compute in ggml's order: the scale of a part, times an integer, minus the minimum.
+// Block: scales and minima [16], two bits per element [64], scale, minimum.
 void expand_q2_k(const uint8_t* block, float* values) {
   const float scale = half(block + 80);
   const float minimum = half(block + 82);
@@ -159,8 +159,8 @@ void expand_q2_k(const uint8_t* block, float* values) {
   }
 }
 
-// Third bits [32], the lower two bits [64], scales [12], scale. An element without its third bit is
-// below zero.
+// Block: third bits [32], the lower two bits [64], scales [12], scale. An element whose third bit
+// is 0 is negative.
 void expand_q3_k(const uint8_t* block, float* values) {
   const float scale = half(block + 108);
   for (uint32_t i = 0; i < kSuper; ++i) {
@@ -170,7 +170,7 @@ void expand_q3_k(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, minimum, scales and minima [12], and what `quant_of` finds an element in.
+// Block: scale, minimum, scales and minima [12], and elements, which `quant_of` reads.
 void expand_with_minima(const uint8_t* block, float* values,
                         int (*quant_of)(const uint8_t* block, uint32_t i)) {
   const float scale = half(block);
@@ -183,20 +183,20 @@ void expand_with_minima(const uint8_t* block, float* values,
   }
 }
 
-// Four bits an element [128].
+// Elements: four bits each [128].
 void expand_q4_k(const uint8_t* block, float* values) {
   expand_with_minima(block, values,
                      [](const uint8_t* q, uint32_t i) { return four_bits(q + 16, i, 32); });
 }
 
-// Like Q4_K, but the fifth bits [32] precede the lower four.
+// Elements: fifth bits [32], then the lower four bits of each.
 void expand_q5_k(const uint8_t* block, float* values) {
   expand_with_minima(block, values, [](const uint8_t* q, uint32_t i) {
     return four_bits(q + 48, i, 32) | one_bit(q + 16, i) << 4;
   });
 }
 
-// The lower four bits [128], the upper two [64], scales [16] as int8, scale.
+// Block: the lower four bits [128], the upper two [64], scales [16] as int8, scale.
 void expand_q6_k(const uint8_t* block, float* values) {
   const float scale = half(block + 208);
   for (uint32_t i = 0; i < kSuper; ++i) {
@@ -206,7 +206,8 @@ void expand_q6_k(const uint8_t* block, float* values) {
   }
 }
 
-// Scale as float, an int8 an element [256], sums that only products of two such blocks need [16].
+// Block: float scale, int8 elements [256], and sums [16] that only products of two such blocks
+// need.
 void expand_q8_k(const uint8_t* block, float* values) {
   float scale;
   std::memcpy(&scale, block, sizeof scale);
@@ -215,7 +216,7 @@ void expand_q8_k(const uint8_t* block, float* values) {
   }
 }
 
-// Scale, the upper two bits of 8 scales [2], their lower four [4], places in the table [128].
+// Block: scale, the upper two bits of 8 scales [2], their lower four [4], table indices [128].
 void expand_iq4_xs(const uint8_t* block, float* values) {
   const float scale = half(block);
   for (uint32_t i = 0; i < kSuper; ++i) {
@@ -227,8 +228,8 @@ void expand_iq4_xs(const uint8_t* block, float* values) {
   }
 }
 
-// Five elements of -1, 0 or 1 in a byte, which is the fraction of 256 that they make as digits of
-// base 3: 32 bytes hold the first 160, 16 bytes the next 80, and 4 bytes four each. Then the scale.
+// A byte holds five elements of -1, 0 or 1 as digits of a base-3 fraction, scaled to 256. 32 bytes
+// hold the first 160 elements, 16 bytes the next 80, and 4 bytes four each. The scale follows.
 void expand_tq1_0(const uint8_t* block, float* values) {
   constexpr uint8_t kPowers[] = {1, 3, 9, 27, 81};
   const float scale = half(block + 52);
@@ -242,7 +243,7 @@ void expand_tq1_0(const uint8_t* block, float* values) {
   }
 }
 
-// Two bits an element [64], 1 stands for zero; scale.
+// Block: two bits per element [64], where 1 stands for zero; scale.
 void expand_tq2_0(const uint8_t* block, float* values) {
   const float scale = half(block + 64);
   for (uint32_t i = 0; i < kSuper; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks a GGUF file front to back and believes no count before its bytes are seen.
+// Reads a GGUF file front to back, and trusts no count before the bytes are seen.
 #include "convert/gguf/gguf_file.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr uint32_t kDimensionsMax = 4;
 constexpr uint64_t kAlignmentDefault = 32;
 constexpr uint64_t kAlignmentMax = 1u << 20;
 
-// Bytes of a value, 0 for strings and arrays; false for a number that is no type.
+// Sets the bytes of a value, 0 for strings and arrays. Returns false for an unknown type.
 bool value_bytes(uint32_t type, uint64_t& bytes) {
   constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   if (type >= std::size(kBytes)) return false;
@@ -145,7 +145,7 @@ class GgufParser {
     return alignment;
   }
 
-  // Returns the offset of its data from the first tensor's.
+  // Reads a tensor's description. Returns the offset of its data from that of the first tensor.
   uint64_t read_tensor(uint64_t index, uint64_t count) {
     if (index == kTensorsMax) {
       throw InputError("{}: {} tensors: at most {} are accepted", name_, count, kTensorsMax);
@@ -184,7 +184,7 @@ class GgufParser {
     return number<uint64_t>(what);
   }
 
-  // Hands out the rest of the file. Tensors may be described in any order.
+  // Assigns the rest of the file to tensors, which may be described in any order.
   void place_tensors(const std::vector<uint64_t>& offsets, uint64_t alignment) {
     const auto aligned = [alignment](uint64_t position) {
       return (position + alignment - 1) / alignment * alignment;
@@ -263,7 +263,7 @@ TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file) {
     if (tensor.block->type == kGgufF64) {
       stored.load_f64 = [file, view = &tensor] { return read_gguf_f64(view->data); };
     }
-    // Larger sides than a matrix may have are refused where the tensor is taken.
+    // Sides larger than a matrix may have are refused where the tensor is read.
     if (tensor.block->type == kGgufQ4 && tensor.shape.back() <= kSideMax) {
       stored.quantized = {TensorType::kQ4, tensor.block->name};
       stored.load_quantized = [file, view = &tensor] {

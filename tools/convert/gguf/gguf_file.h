@@ -36,7 +36,7 @@ struct GgufBlock {
   const char* name = "";
   uint32_t elements = 1;
   uint32_t bytes = 0;
-  // Writes the elements of one block; nullptr: the type is known by name only, and not supported.
+  // Writes the elements of one block; nullptr if the type is unsupported and only known by name.
   void (*expand)(const uint8_t* block, float* values) = nullptr;
 };
 
@@ -49,8 +49,8 @@ const GgufBlock* find_gguf_block(uint32_t type);
 // Names of all supported types, for messages: "F32, F16, ...".
 std::string readable_gguf_types();
 
-// Expands `data`, whole blocks of a supported type. Bit-identical to ggml's functions. Floats and
-// scales may be NaN or infinite.
+// Expands `data`, whole blocks of a supported type. The result is bit-identical to ggml's. Floats
+// and scales may be NaN or infinite.
 std::vector<float> read_gguf_blocks(const GgufBlock& block, std::span<const std::byte> data);
 
 // Reads data of type kGgufF64 without rounding.
@@ -115,7 +115,7 @@ class GgufFile {
   // contiguous up to the end, without overlaps or gaps. Memory is proportional to the file's size.
   // Throws InputError.
   static std::shared_ptr<const GgufFile> read(const std::filesystem::path& file);
-  // Reads a file that is mapped already.
+  // Reads a file that is already mapped.
   static std::shared_ptr<const GgufFile> read(const std::filesystem::path& file, FileMap map);
 
   const std::string& file_name() const { return file_name_; }
@@ -138,7 +138,7 @@ class GgufFile {
 // integers.
 TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file);
 
-// ---- the model that the metadata describe ----
+// ---- the model that the metadata describes ----
 
 // Returns all metadata except the tokenizer's and the provenance in general.*;
 // "general.architecture" is kept. Throws InputError for arrays longer than any architecture's
@@ -162,8 +162,8 @@ struct GgufTokenizer {
   std::optional<bool> add_bos, add_eos, add_space_prefix;
 };
 
-// Reads the tokenizer.ggml.* metadata; without any the result is empty. Throws InputError if a
-// value has the wrong type, or an array another length than the tokens.
+// Reads the tokenizer.ggml.* metadata; the result is empty if there is none. Throws InputError if a
+// value has the wrong type, or if an array has another length than the tokens.
 GgufTokenizer read_gguf_tokenizer(const GgufFile& file);
 
 // Converts a stored tokenizer. Throws InputError that names an unsupported model or pre-tokenizer.

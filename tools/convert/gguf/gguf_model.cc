@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model that the metadata of a GGUF file describe: sizes and tensors of the decoder, by a row
+// The model that the metadata of a GGUF file describes: sizes and tensors of the decoder, by a row
 // for each architecture, and its tokenizer: "llama" is SentencePiece, "gpt2" byte-level BPE.
 #include "convert/gguf/gguf_file.h"
 
@@ -26,7 +26,7 @@ using nlohmann::json;
 
 constexpr uint64_t kMetadataElementsMax = 4096;  // one for each layer, mostly
 
-// Whole numbers from 0 on become unsigned ones, as a JSON parser makes them.
+// Converts non-negative integers to unsigned ones, as a JSON parser does.
 template <typename Number>
 json element(const GgufValue& value, uint64_t index) {
   Number number;
@@ -207,7 +207,7 @@ class GgufDecoder {
     } else if (scaling != "none") {
       fields_.refuse(prefix_ + "rope.scaling.type", "expected none or linear");
     }
-    // Llama 3 comes with the quotient of each frequency.
+    // Llama 3 files store a divisor for each frequency.
     const std::vector<double> factors =
         tensors_.vector("rope_freqs.weight", rotary_dim / 2, Presence::kIfStored);
     for (size_t i = 0; i < factors.size(); ++i) {
@@ -277,7 +277,7 @@ TransformerSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store
 
 namespace {
 
-// nullptr when absent.
+// Returns nullptr if absent.
 const GgufValue* find(const GgufFile& file, const char* key, GgufType type, bool is_array) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end()) return nullptr;
@@ -290,7 +290,7 @@ const GgufValue* find(const GgufFile& file, const char* key, GgufType type, bool
   return &found->second;
 }
 
-// An array, or the one element of a value; empty when absent.
+// Returns an array, or a single value as one element; empty if absent.
 std::vector<std::string> texts(const GgufFile& file, const char* key, bool is_array,
                                uint64_t count_max) {
   const GgufValue* value = find(file, key, GgufType::kString, is_array);
@@ -310,7 +310,7 @@ std::string text(const GgufFile& file, const char* key) {
   return found.empty() ? "" : found[0];
 }
 
-// One for each token, or none.
+// Returns one number for each token, or none.
 template <typename Number>
 std::vector<Number> numbers(const GgufFile& file, const char* key, GgufType type, size_t tokens) {
   const GgufValue* value = find(file, key, type, true);
@@ -399,7 +399,7 @@ void fill_gpt2(TokenizerSpec& spec, const GgufTokenizer& tokens, const KnownPatt
   std::vector<std::pair<std::string, std::string>> merges;
   for (const std::string& line : tokens.merges) merges.push_back(split_merge(line, spec.origin));
   fill_byte_pairs(spec, vocabulary, merges);
-  // Special tokens are written as they are, not in the alphabet of bytes.
+  // Special tokens are stored as plain text, not in the byte-level alphabet.
   for (const auto& [id, flags] : spec.specials) spec.tokens[id] = tokens.tokens[id];
   spec.pattern = known.pattern;
   if (known.expects_nfc) spec.flags |= format::kExpectsNfc;
@@ -419,7 +419,7 @@ const KnownPattern& known_pattern(const GgufTokenizer& tokens, const std::string
                    quote(tokens.pre_tokenizer), names);
 }
 
-// A file of model "llama" that names no ids has SentencePiece's, as llama.cpp reads it.
+// A file of model "llama" without ids has SentencePiece's default ids, as in llama.cpp.
 std::optional<TokenId> id_or(std::optional<uint32_t> given, const GgufTokenizer& tokens,
                              TokenId usual) {
   if (!given && tokens.model == "llama" && usual < tokens.tokens.size()) return usual;

@@ -30,8 +30,7 @@ size_t ImageLayout::place(size_t element) const {
   return (line * width + column) * channels + channel;
 }
 
-// Nodes computed row by row have their inputs' axis; one of the inputs may have one row per
-// sequence.
+// Row-by-row nodes have the axis of their inputs; a second input may have one row per sequence.
 uint32_t Graph::axis_of(const Node& node) const {
   const bool has_own = node.inputs.empty() || std::holds_alternative<SelectNode>(node.body) ||
                        std::holds_alternative<JoinNode>(node.body);
@@ -64,7 +63,8 @@ uint32_t Graph::add_axis(const Axis& axis) {
   const auto index = static_cast<uint32_t>(known - axes.begin());
   if (known == axes.end()) axes.push_back(axis);
   refuse_if(axes.size() > kAxesMax,
-            "the model has more than {} row axes, as of constant, concatenated or pooled rows",
+            "the model has more than {} row axes, including those of constant, concatenated or "
+            "pooled rows",
             kAxesMax);
   return index;
 }
@@ -199,7 +199,7 @@ ValueId Graph::add_part(const std::string& name, bool is_first, ValueId input) {
                  is_first ? joined.source : joined.other});
 }
 
-// Windows with one result per row share the axis of these rows.
+// Windows with one result per row share the axis of those rows.
 uint32_t Graph::axis_of_windows(const Windows& windows, ValueId input) {
   const WindowAxis& window = windows.lines;
   if (const Axis from = axes[axis(input)]; from.is_image()) {
@@ -336,13 +336,14 @@ void Graph::remove_unread() {
   });
 }
 
-void Graph::name_layers_apart() {
+void Graph::make_names_unique() {
   std::set<std::string> taken;
   for (const ValueId value : order_) taken.insert(node(value).name);
   std::set<std::string> given;
   for (const ValueId value : order_) {
     auto* const linear = as<LinearNode>(value);
-    // Layers may be made of the last three, too, if none takes up windows or an order of columns.
+    // Windows, permutations and rotations become layers, too, unless they are folded into another
+    // one.
     const bool is_layer = linear != nullptr || as<EmbeddingNode>(value) != nullptr ||
                           as<WindowsNode>(value) != nullptr || as<PermuteNode>(value) != nullptr ||
                           as<RotateNode>(value) != nullptr;
@@ -371,10 +372,10 @@ std::vector<uint32_t> inputs_of_values(const Graph& graph) {
 
 namespace {
 
-// The place of the first of attention's keys and values among its inputs.
+// Returns the input index of attention's first key or value.
 size_t first_key(const Node& node) { return node.inputs.size() == 1 ? 0 : 1; }
 
-// Whether values of the inputs `first` reach others as keys and values only, and some do.
+// Whether values of the inputs `first` reach others only as keys and values, and some do.
 bool can_encode(const Graph& graph, const std::vector<uint32_t>& made_of, uint32_t first) {
   const auto is_first = [&](ValueId value) {
     return made_of[value] != 0 && (made_of[value] & ~first) == 0;
@@ -386,7 +387,7 @@ bool can_encode(const Graph& graph, const std::vector<uint32_t>& made_of, uint32
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!is_first(node.inputs[i])) continue;
       if (!graph.is_cross_attention(value) || i < first_key(node)) return false;
-      // Both are kept, and none is computed anew.
+      // Key and value are both stored, and neither is recomputed.
       if (!is_first(node.inputs[1]) || !is_first(node.inputs[2])) return false;
       has_keys = true;
     }
@@ -394,7 +395,8 @@ bool can_encode(const Graph& graph, const std::vector<uint32_t>& made_of, uint32
   return has_keys && !is_first(graph.output);
 }
 
-// Returns the largest set of inputs that can be encoded before the others are known; 0: none.
+// Returns the largest set of inputs that can be encoded before the others are known; 0 if there is
+// none.
 uint32_t inputs_to_encode(const Graph& graph, const std::vector<uint32_t>& made_of) {
   const uint32_t all = (1u << graph.inputs.size()) - 1;
   uint32_t found = 0;
@@ -469,7 +471,7 @@ std::vector<GraphFunction> functions_of(const Graph& graph) {
 
 namespace {
 
-// Maps each axis of `second` to an axis of `first`, and adds those that `first` lacks.
+// Maps each axis of `second` to an axis of `first`, and adds missing ones.
 std::vector<uint32_t> add_axes(Graph& first, const Graph& second, uint32_t input, uint32_t joined) {
   std::vector<uint32_t> numbers;
   for (Axis axis : second.axes) {
@@ -533,7 +535,7 @@ Graph chained(Graph first, const Graph& second, uint32_t input) {
   first.output = values.at(second.output);
   first.labels = second.labels;
   first.remove_unread();
-  first.name_layers_apart();
+  first.make_names_unique();
   return first;
 }
 
@@ -572,7 +574,7 @@ void separate_functions(Graph& graph) {
   graph.reorder(std::move(order));
 }
 
-// ---- terms of attention ----
+// ---- attention biases ----
 
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key) {
@@ -617,7 +619,7 @@ RelativeBias first_positions(const RelativeBias& table, uint32_t positions) {
 
 namespace {
 
-// The op and its parameters, as text.
+// An op and its parameters, as text.
 struct Line {
   std::string op;
   std::string details;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as its author trained it: a directed acyclic graph of mathematical ops on values.
 // Families and modules build graphs, the interpreter evaluates them, passes rewrite them, and
-// program/lowering.cc lowers them to programs of the runtime. Every node comes after its inputs in
+// program/lowering.cc lowers them to runtime programs. Every node comes after its inputs in
 // order(). Weights are references (WeightRef), loaded on demand.
 //
 //   Graph graph;
@@ -61,8 +61,8 @@ struct AttentionBias {
   friend bool operator==(const AttentionBias&, const AttentionBias&) = default;
 };
 
-// Attention bias that depends on the query, for each distance to a key: the dot product of `dim`
-// elements of the query's row for each head with the table's weights, plus the table's constant.
+// Attention bias that depends on the query and the distance to the key: the dot product of `dim`
+// elements of each head in the query's row with the table's weights, plus the table's constant.
 //   bias[h, q, k] = sum over d of query[q, h, d] * table[h, k - q][d] + table[h, k - q][dim]
 struct RelativeBias {
   uint32_t heads = 0;  // 1: all heads share the table
@@ -91,7 +91,7 @@ inline constexpr uint32_t kBlockRows = 128;
 // A value is the result of the node with this index: [rows of its axis, width].
 using ValueId = uint32_t;
 
-// How the file stores a weight matrix. Only matrices of equal storage are joined into one tensor.
+// How the file stores a weight matrix. Only matrices with equal Storage are joined into one tensor.
 struct Storage {
   TensorType type = TensorType::kF32;
   bool is_taken_over = false;  // as in the author's file: nothing is folded into its elements
@@ -108,7 +108,8 @@ struct ImageLayout {
 
   uint32_t pixels() const { return height * width; }
   size_t elements() const { return size_t{pixels()} * channels; }
-  // Maps an index into the author's array to its index in [pixels, channels], pixels line by line.
+  // Maps an index into the author's array to its index in [pixels, channels], with pixels in
+  // row-major order.
   size_t place(size_t element) const;
 
   friend bool operator==(const ImageLayout&, const ImageLayout&) = default;
@@ -117,8 +118,8 @@ struct ImageLayout {
 // The features that a call passes; for an image, one row per pixel.
 struct FeaturesNode {};
 
-// scale * tokens[id] + positions[position + position_offset] + types[type], without the terms that
-// are absent. With a padding_id, a position counts the tokens before it whose id differs, and a
+// scale * tokens[id] + positions[position + position_offset] + types[type], without absent terms.
+// With a padding_id, the position of a token is the number of earlier tokens with another id, and a
 // padding token reads the row before that of position 0.
 struct EmbeddingNode {
   std::optional<WeightRef> tokens{};  // [vocab_size, width]
@@ -139,7 +140,8 @@ struct LinearPart {
   std::string layer{};  // name of the author's layer, kept when parts are joined
 };
 
-// Concatenates the results of all parts along the columns. An author's layer has one part.
+// Concatenates the results of all parts along the columns. A layer of the author's model has one
+// part.
 struct LinearNode {
   std::vector<LinearPart> parts;
 };
@@ -150,7 +152,7 @@ struct NormNode {
   double scale = 1.0;
 };
 
-// Normalizes each row: x / max(|x|, 1e-12), as torch.nn.functional.normalize, or softmax, or
+// Normalizes each row: x / max(|x|, 1e-12) as torch.nn.functional.normalize does, softmax, or
 // log-softmax.
 struct RowFunctionNode {
   NormKind kind = NormKind::kLength;  // without has_gain
@@ -178,8 +180,8 @@ struct ActivationNode {
 
 struct AddNode {};
 
-// The product of two rows. The second may have fewer columns, n: then element g is the factor of
-// width / n columns of the first, from column g width / n on.
+// Elementwise product of two rows. If the second has fewer columns, n, its element g multiplies
+// columns [g width / n, (g + 1) width / n) of the first.
 struct MultiplyNode {};
 
 // For each head:
@@ -187,11 +189,11 @@ struct MultiplyNode {};
 // With score_cap, cap * tanh(scale q k^T / cap) replaces scale q k^T. With sinks, the softmax
 // includes one more score per head, which has no value.
 //
-// Inputs are query, key and value, and with query_terms the rows from which those are computed.
-// With head_dim = 0 the only input is the value, weighted by the softmax of the mask's scores
-// alone. In cross-attention (queries on another axis than keys and values) every query sees all
-// keys but those that terms by pair hide: the mask is a band without limits, and there are no
-// slopes or other terms.
+// Inputs are query, key and value, and with query_terms the rows that these terms are computed
+// from. With head_dim = 0 the only input is the value, weighted by the softmax of the mask alone.
+// In cross-attention (queries on another axis than keys and values) every query sees all keys
+// except those that terms by pair hide: the mask is an unlimited band, and there are no slopes or
+// other terms.
 struct AttentionNode {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
@@ -207,11 +209,11 @@ struct AttentionNode {
   uint32_t cache = 0;      // ops with the same index share keys and values
   bool is_stored = false;  // all keys and values are stored before the first query is computed
 
-  // tables have a fixed number of positions
+  // Whether there are tables, which have a fixed number of positions.
   bool has_tables() const { return terms || query_terms; }
 };
 
-// The value among the inputs of attention.
+// Returns the value input of attention.
 inline ValueId value_input(const std::vector<ValueId>& inputs) {
   return inputs[inputs.size() == 1 ? 0 : 2];
 }
@@ -227,11 +229,11 @@ struct SelectNode {
   std::vector<uint32_t> taken{};  // kTaken: for each row of the result a row of the input
 };
 
-// Concatenates the rows of the first input and those of the second. Class tokens, registers and
-// learned prompts are position embeddings on an axis of constants, joined before the tokens.
+// Concatenates the rows of the first and the second input. Class tokens, registers and learned
+// prompts are position embeddings on an axis of constants, joined before the tokens.
 struct JoinNode {};
 
-// Concatenates the rows of each window along the columns (im2col); rows outside of the sequence are
+// Concatenates the rows of each window along the columns (im2col); rows outside the sequence are
 // zeros. Only linear layers read the result: together they are a convolution, and nothing is
 // copied.
 struct WindowsNode {
@@ -246,12 +248,12 @@ struct DepthwiseNode {
   std::vector<double> bias{};
 };
 
-// The maximum of each column over the window's rows; rows outside of the sequence are left out.
+// The maximum of each column over the window's rows; rows outside the sequence are skipped.
 struct MaxPoolNode {
   Windows windows;
 };
 
-// The `width` columns of the input from `begin` on.
+// Columns [begin, begin + width) of the input.
 struct SliceNode {
   uint32_t begin = 0;
 };
@@ -269,7 +271,7 @@ struct Node {
   NodeBody body;
   std::vector<ValueId> inputs{};
   uint32_t width = 0;
-  // set for nodes that are not computed row by row; others have their inputs' axis
+  // Set for nodes that are not computed row by row; others have their inputs' axis.
   uint32_t axis = 0;
 };
 
@@ -294,8 +296,8 @@ enum ArrayFlag : uint32_t {
 inline constexpr uint32_t kOtherExtent = 0;
 inline constexpr uint32_t kSequencesExtent = UINT32_MAX;
 
-// Rule by which an author's program ends a sequence at a token id. The last counted token is
-// included; what follows is ignored.
+// The rule by which the author's program ends a sequence at a token id. The last counted token is
+// included; later ones are ignored.
 //   kFirst, id 2:  5 9 2 7 2  ->  5 9 2
 //   kBefore, id 2: 5 9 2 7 2  ->  5 9
 struct SequenceEnd {
@@ -330,7 +332,7 @@ struct GraphInput {
   uint32_t token_types = 0;
   uint32_t tokens_min = 0;   // of a sequence; above 1: only whole sequences
   uint32_t tokens_step = 0;  // lengths are tokens_min plus multiples of it; 0 and 1: any
-  // column of features that holds ids -> its table's rows
+  // Maps a feature column that holds ids to the number of rows of its table.
   std::map<uint32_t, uint32_t> ids_of_columns{};
   std::vector<uint32_t> ids_of_places{};  // vocabulary of each position, if it has its own
   std::set<uint32_t> padding_ids{};       // ids whose keys a mask hides, or whose rows do not count
@@ -351,8 +353,9 @@ class Graph {
   ValueId output = 0;
   std::vector<std::string> labels;  // of the output's columns, or empty
   uint32_t array_flags = 0;         // bit set of ArrayFlag
-  // Dimensions of the author's output array: kSequencesExtent and kOtherExtent (what is left) at
-  // most once each, or fixed extents. Empty: [sequences, rows, columns], modified by array_flags.
+  // Dimensions of the author's output array: kSequencesExtent and kOtherExtent (all remaining
+  // elements) at most once each, or fixed extents. Empty: [sequences, rows, columns], modified by
+  // array_flags.
   std::vector<uint32_t> output_shape;
   std::vector<std::string> arrays;  // of the author's program, encoded as Model.arrays
 
@@ -362,26 +365,26 @@ class Graph {
   uint32_t width(ValueId value) const { return nodes_[value].width; }
   uint32_t axis(ValueId value) const { return nodes_[value].axis; }
   bool is_on(AxisKind kind, ValueId value) const { return axes[axis(value)].kind == kind; }
-  // Returns the rows of all axes for a sequence with `tokens[i]` tokens of input i, with all
-  // outputs asked for.
+  // Returns the rows of all axes for a sequence with `tokens[i]` tokens of input i, if all outputs
+  // are requested.
   AxisRows all_rows(std::span<const uint32_t> tokens) const;
   // Returns the rows of one axis if all inputs have `tokens` tokens.
   uint32_t rows(uint32_t of_axis, uint32_t tokens) const;
-  // Returns the most rows that a sequence has on an axis; 0: unlimited.
+  // Returns the maximum number of rows that a sequence has on an axis; 0: unlimited.
   uint32_t positions(uint32_t of_axis) const;
-  // Returns the inputs whose tokens an axis has rows of, bit i for input i. Axes of constants and
-  // of one row per sequence return 0.
+  // Returns the inputs whose tokens have rows on an axis, bit i for input i; 0 for axes of
+  // constants and of one row per sequence.
   uint32_t inputs_of(uint32_t of_axis) const;
   // Whether the axis concatenates rows of several token axes.
   bool joins_tokens(uint32_t of_axis) const;
-  // Whether a call passes a pair mask for this input: which rows see which.
+  // Whether a call passes a pair mask for this input: the rows that each row sees.
   bool takes_pairs(uint32_t input) const;
   // Returns the input on whose axis the value is, or from which its axis derives.
   const GraphInput& input_of(ValueId value) const;
   bool is_cross_attention(ValueId value) const;
   uint32_t values() const { return static_cast<uint32_t>(nodes_.size()); }  // removed ones, too
 
-  // The body of `value` if it is of this kind, else null.
+  // Returns the body of `value` if it is of this kind, else null.
   template <typename Body>
   Body* as(ValueId value) {
     return std::get_if<Body>(&nodes_[value].body);
@@ -391,25 +394,25 @@ class Graph {
     return std::get_if<Body>(&nodes_[value].body);
   }
 
-  // Each appends a node, and works out how wide its rows are.
+  // Each appends a node and computes its row width.
   ValueId add_features(uint32_t row_width, uint32_t input = 0);
   ValueId add_embedding(const std::string& name, EmbeddingNode embedding, uint32_t row_width,
                         uint32_t on_axis = 0);
-  // `count` rows that each sequence has, [count, columns].
+  // Adds `count` rows that each sequence has, [count, columns].
   ValueId add_constants(const std::string& name, const WeightRef& rows);
   ValueId add_join(const std::string& name, ValueId first, ValueId second);
-  // The rows that a call asks for, or one for each sequence.
+  // Selects the rows that a call asks for, or one for each sequence.
   ValueId add_select(const std::string& name, SelectKind kind, ValueId input);
-  // Splits each row to `parts` consecutive rows; side_by_side joins them to one row again.
+  // Splits each row into `parts` consecutive rows; side_by_side joins them into one row again.
   ValueId add_in_turn(const std::string& name, ValueId input, uint32_t parts);
   ValueId add_side_by_side(const std::string& name, ValueId input);
   // Transposes the `rows` rows of each sequence, onto an axis with as many rows as the input has
   // columns.
   ValueId add_transposed(const std::string& name, ValueId input, uint32_t rows, uint32_t on_axis);
-  // Takes rows of each sequence by a list, onto an axis with as many rows as the list.
+  // Gathers rows of each sequence by a list, onto an axis with as many rows as the list.
   ValueId add_taken(const std::string& name, ValueId input, std::vector<uint32_t> list,
                     uint32_t on_axis);
-  // The first or the last rows of joined ones.
+  // Selects the first or the last part of joined rows.
   ValueId add_part(const std::string& name, bool is_first, ValueId input);
   ValueId add_windows(const std::string& name, const Windows& windows, ValueId input);
   ValueId add_depthwise(const std::string& name, const DepthwiseNode& depthwise, ValueId input);
@@ -421,8 +424,8 @@ class Graph {
                         std::vector<ValueId> inputs);
   ValueId add_slice(const std::string& name, ValueId input, uint32_t begin, uint32_t row_width);
   ValueId add_concat(const std::string& name, std::vector<ValueId> inputs);
-  // Appends any other node; its rows are as wide as those of its first input. One of two inputs may
-  // have one row per sequence.
+  // Appends any other node; its rows are as wide as those of its first input. With two inputs,
+  // either may have a single row per sequence.
   ValueId add(const std::string& name, NodeBody body, std::vector<ValueId> inputs);
 
   ValueId insert_before(ValueId place, Node node);
@@ -436,13 +439,13 @@ class Graph {
   uint32_t add_axis(const Axis& axis);
   // Adds an input with its own row axis and returns its index. Throws InputError beyond kInputsMax.
   uint32_t add_input(const std::string& name);
-  // Works out again what axes values have, after those of selections have changed.
+  // Recomputes the axes of values after the axes of selections have changed.
   void spread_axes();
 
-  // The nodes that read `value`, in order; the output and the hidden states are not nodes.
+  // Returns the nodes that read `value`, in order. The output and the hidden states are not nodes.
   std::vector<ValueId> readers(ValueId value) const;
   // Whether exactly one node input reads `value`, and `value` is neither an output nor a hidden
-  // state. Attention that reads a value as query and as key counts twice.
+  // state. Attention that reads a value both as query and as key counts twice.
   bool has_one_reader(ValueId value) const;
   bool is_shown(ValueId value) const;  // is the output or a hidden state
 
@@ -451,11 +454,11 @@ class Graph {
   void replace(ValueId old_value, ValueId new_value, std::optional<ValueId> except = {});
   // Removes nodes that no output or hidden state depends on, except inputs of features.
   void remove_unread();
-  // Puts nodes into this order, each after its inputs. REQUIRES: a permutation of order().
+  // Sets the order of nodes, each after its inputs. REQUIRES: a permutation of order().
   void reorder(std::vector<ValueId> order) { order_ = std::move(order); }
-  // Adds "_2", "_3" to the names of layers and tables that have another's: what becomes of weights
-  // is said, and kept, by name.
-  void name_layers_apart();
+  // Makes names of layers and tables unique by appending "_2", "_3", since reports and options
+  // refer to weights by name.
+  void make_names_unique();
 
  private:
   ValueId insert(std::vector<ValueId>::iterator place, Node node);
@@ -481,19 +484,20 @@ std::vector<uint32_t> inputs_of_values(const Graph& graph);
 
 // Splits the graph into functions. If values of some inputs reach those of others only as keys and
 // values of attention, there are two: "encode" computes these keys and values, and outputs the
-// value from which all of them derive, if there is exactly one; "step" computes the rest, and may
-// run repeatedly. Else there is a single function, "run". Constant rows belong to the last function
-// that reads them. Throws InputError if names are given and their count differs.
+// value that all of them derive from, if there is exactly one; "step" computes the rest, and may
+// run repeatedly. Otherwise there is a single function, "run". Constant rows belong to the last
+// function that reads them. Throws InputError if names are given and their count differs.
 std::vector<GraphFunction> functions_of(const Graph& graph);
 
 // Connects the output of `first` to input `input` of `second`; the other inputs of `second` follow
 // those of `first`. Throws InputError unless the rows are features of that input.
 Graph chained(Graph first, const Graph& second, uint32_t input);
 
-// Orders nodes by functions, and gives each its own rows of constants.
+// Orders nodes by function, and gives each function its own rows of constants.
 void separate_functions(Graph& graph);
 
-// The graph as text, a line for each value, for people who want to see what was recognised.
+// Returns the graph as text, with a line for each value, for people who want to see what was
+// recognised.
 std::string print_graph(const Graph& graph);
 
 }  // namespace arenite::convert

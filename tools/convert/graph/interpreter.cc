@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps each value until its last reader has run. The loops are textbook code.
+// Keeps each value until its last reader has run. The loops follow the textbook definitions.
 #include "convert/graph/interpreter.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ double activate(Activation function, double parameter, double x) {
   return x;
 }
 
-// ---- functions of a row, by the book ----
+// ---- functions of a row ----
 
 void softmax(bool is_log, std::span<double> row) {
   const double most = *std::ranges::max_element(row);
@@ -224,7 +224,7 @@ class Interpreter {
   }
 
  private:
-  // Whether the node returns its input, and no other node needs that.
+  // Whether the node returns its input, and no other node needs that input.
   bool is_passed_on(const Node& node, const std::map<ValueId, size_t>& readers_left) const {
     const auto* rows = std::get_if<SelectNode>(&node.body);
     return rows != nullptr && rows->kind == SelectKind::kAsAsked &&
@@ -380,7 +380,7 @@ class Interpreter {
     return x;
   }
 
-  // Applies `function` to each pair of elements; either input may be one row for the whole
+  // Applies `function` to each pair of elements; either input may have one row for the whole
   // sequence.
   template <typename Function>
   Rows map_both(const Node& node, const Function& function) {
@@ -394,7 +394,8 @@ class Interpreter {
   }
 
   Rows compute(const Node& node, const AddNode&) { return map_both(node, std::plus<>()); }
-  // A narrower second input has a factor for each of its columns' share of the first one's columns.
+  // If the second input is narrower, each of its columns scales an equal share of the first input's
+  // columns.
   Rows compute(const Node& node, const MultiplyNode&) {
     const size_t width = graph_.width(node.inputs[0]), factors = graph_.width(node.inputs[1]);
     if (width == factors) return map_both(node, std::multiplies<>());
@@ -413,7 +414,7 @@ class Interpreter {
   };
 
   // Views the columns of one of `heads` in `x` [tokens, heads * dim] as weights: (row, element), or
-  // (element, row) where the product runs over rows.
+  // (element, row) if the product sums over rows.
   static WeightView<double> of_head(const Rows& x, size_t head, size_t heads, size_t dim,
                                     bool is_over_rows) {
     const size_t rows = dim == 0 ? 0 : x.size() / (heads * dim);
@@ -469,9 +470,10 @@ class Interpreter {
   Rows compute(const Node& node, const AttentionNode& attention) {
     constexpr size_t kAtOnce = 256;  // rows of scores
     const size_t dim = attention.value_dim;
-    const Rows value = as_kept(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 2), dim);
-    const Rows keys =
-        as_kept(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 1), attention.head_dim);
+    const Rows value =
+        as_cached(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 2), dim);
+    const Rows keys = as_cached(graph_.kv_cache, input(node, node.inputs.size() == 1 ? 0 : 1),
+                                attention.head_dim);
     const size_t rows = rows_[node.axis];
     const bool sees_all =
         graph_.axis(value_input(node.inputs)) != node.axis;  // keys of another axis
@@ -541,7 +543,8 @@ class Interpreter {
     return x;
   }
 
-  // Calls see(row of the result, row of the window, row of the input) for all rows that are there.
+  // Calls see(row of the result, row of the window, row of the input) for all rows inside the
+  // sequence.
   template <typename See>
   void for_each_seen(const Node& node, const Windows& windows, const See& see) {
     const auto width = static_cast<int64_t>(windows.width);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates a graph in double precision: the reference that converted models are compared with.
+// Evaluates a graph in double precision, as the reference for converted models.
 //
 //   const Evaluation expected = evaluate(graph, SequenceInput{.tokens = ids});
 //   expected.values  // [rows, width of graph.output]
@@ -25,7 +25,7 @@ struct SequenceInput {
   std::span<const uint32_t> tokens = {};
   std::span<const uint8_t> types = {};  // [tokens], or empty: all 0
   std::span<const float> features = {};
-  // [tokens, tokens], 1: query sees key; empty: all see each other
+  // [tokens, tokens], where 1 means that the query sees the key; empty: all see each other.
   std::span<const uint8_t> pairs = {};
 };
 
@@ -33,8 +33,8 @@ struct Evaluation {
   std::vector<double> values;                      // [rows, width], all rows that can be asked for
   std::vector<std::vector<double>> hidden_states;  // [tokens, width] each
   double largest_value = 0.0;
-  // Largest sum over d of |query[d] * key[d]|, times the scale of scores. The rounding errors of
-  // scores, and thus the relative errors of softmax, are proportional to it.
+  // The largest sum over d of |query[d] * key[d]|, times the scale of scores. The rounding errors
+  // of scores, and thus the relative errors of softmax, are proportional to it.
   double largest_score = 0.0;
 };
 
@@ -45,8 +45,8 @@ struct EvaluatedInput {
   Evaluation result;
 };
 
-// Evaluates the graph by plain loops over whole sequences. Shares nothing with the runtime but the
-// definition of masks. Throws InputError for inputs that the graph cannot take.
+// Evaluates the graph with plain loops over whole sequences. Shares only the definition of masks
+// with the runtime. Throws InputError for inputs that the graph cannot take.
 Evaluation evaluate(const Graph& graph, std::span<const SequenceInput> inputs);
 // For graphs with a single input.
 inline Evaluation evaluate(const Graph& graph, const SequenceInput& input) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of each kind of node, which passes need: whether it computes rows, its weights, and when
-// two nodes compute the same. A kind without traits does not compile.
+// Traits of each kind of node that passes need: whether it computes rows, its weights, and when two
+// nodes compute the same. A kind without traits does not compile.
 #pragma once
 
 #include <algorithm>
@@ -27,12 +27,11 @@ struct Fold {
   }
 };
 
-// computes_rows: each row of the result depends only on the same row of the single input, and takes
-//   arithmetic, so that fewer rows are less work. Moving columns takes none.
+// computes_rows: each row of the result depends only on the same row of the single input and takes
+//   arithmetic, so fewer rows are less work. Moving columns takes no arithmetic.
 // for_each_weight: calls `take` with each weight matrix, its fold and its storage, and with each
 //   vector and its fold. `node` may be const.
-// computes_same: whether two nodes, traced at different lengths, compute the same but for their
-//   masks.
+// computes_same: whether two nodes, traced at different lengths, are equal except for their masks.
 template <typename Body>
 struct NodeTraits;
 
@@ -77,7 +76,7 @@ struct NodeTraits<EmbeddingNode> {
     if (node.positions) take(*node.positions, Fold{}, Storage{});
     if (node.types) take(*node.types, Fold{}, Storage{});
   }
-  // Computed tables get their rows only after all lengths were traced.
+  // Computed tables have rows only after all lengths have been traced.
   static bool is_known(const WeightRef& weight) { return weight.load || weight.load_f64; }
   static bool computes_same(const EmbeddingNode& a, const EmbeddingNode& b) {
     // Position tables have other rows at another length; constants do not.

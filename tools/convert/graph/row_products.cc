@@ -65,7 +65,7 @@ AddTile best_tile() {
   return add_tile_portable;
 }
 
-// [rows / kRows, inputs] blocks with rows that are not there as zeros.
+// Returns [rows / kRows, inputs] blocks; missing rows are zeros.
 std::vector<Block> by_columns(const double* x, size_t rows, size_t inputs) {
   std::vector<Block> columns((rows + kRows - 1) / kRows * inputs, Block{});
   for (size_t r = 0; r < rows; ++r) {

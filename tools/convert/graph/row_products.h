@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix product in which the double-precision reference spends its time.
+// The matrix product that takes most of the double-precision reference's time.
 #pragma once
 
 #include <cstddef>

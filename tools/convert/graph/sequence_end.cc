@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences that a program ends by their token ids: how many count, and how a file and a report say
-// the rule.
+// Sequences that a program ends by token ids: how many tokens count, and the names of the rules in
+// files and reports.
 #include <fmt/format.h>
 
 #include <algorithm>

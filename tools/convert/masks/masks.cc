@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for structure in a dense mask, from the cheapest form to the most general, and counts what
-// a mask shows: bands are arithmetic, strips a running count over the distances, tiles a count of
-// bits.
+// Finds structure in a dense mask, from the cheapest form to the most general, and counts visible
+// pairs: bands by arithmetic, strips by a running count over distances, tiles by counting bits.
 #include "convert/masks/masks.h"
 
 #include <fmt/format.h>
@@ -34,7 +33,7 @@ void check_rows(const DenseMask& dense, const std::string& origin) {
   }
 }
 
-// visible[distance + positions - 1], if only the distance key - query counts.
+// Returns visible[distance + positions - 1] if visibility depends only on the distance key - query.
 std::optional<std::vector<bool>> by_distance(const DenseMask& dense) {
   const uint32_t n = dense.positions;
   std::vector<bool> visible(2 * size_t{n} - 1);
@@ -72,7 +71,7 @@ CompiledMask compile_distances(const std::vector<bool>& visible, uint32_t positi
   return mask;
 }
 
-// One tile as 32 words, with the keys beyond the mask hidden.
+// Returns one tile as 32 words, with keys beyond the mask hidden.
 std::vector<uint32_t> tile_bits(const DenseMask& dense, uint32_t row_begin, uint32_t key_begin) {
   std::vector<uint32_t> bits(kMaskTile, 0);
   for (uint32_t r = 0; r < kMaskTile && row_begin + r < dense.positions; ++r) {
@@ -161,7 +160,7 @@ std::string describe_mask(const MaskView& mask) {
     case MaskKind::kPairs: {
       MaskView band = mask;
       band.kind = MaskKind::kBand;
-      return "pairs that a call gives, " + describe_mask(band);
+      return "pair mask of each call, " + describe_mask(band);
     }
     case MaskKind::kTiles:
       return fmt::format("tiles, {} of {} stored", mask.bits.size() / kMaskTile, mask.map.size());
@@ -261,7 +260,7 @@ namespace {
 
 uint64_t triangle(uint64_t side) { return side * (side + 1) / 2; }
 
-// Bits [begin, end) of a tile's row. REQUIRES: begin < end <= kMaskTile.
+// Returns a word with bits [begin, end) of a tile's row set. REQUIRES: begin < end <= kMaskTile.
 uint32_t bit_range(uint32_t begin, uint32_t end) {
   const uint32_t below_end = end == kMaskTile ? UINT32_MAX : (1u << end) - 1;
   return below_end & ~((1u << begin) - 1);

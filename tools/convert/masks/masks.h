@@ -18,7 +18,7 @@
 
 namespace arenite::convert {
 
-// A mask [positions, positions]: whether query row may attend to key column.
+// A mask [positions, positions]: the keys (columns) that each query (row) may attend to.
 struct DenseMask {
   uint32_t positions = 0;
   std::vector<bool> visible;
@@ -64,15 +64,15 @@ struct CompiledMask {
 // unlimited.
 CompiledMask band_mask(uint32_t lookback, uint32_t lookahead, uint32_t positions);
 
-// Each call passes the visible pairs; a causal mask hides later keys.
+// For calls that pass the visible pairs; a causal mask also hides later keys.
 CompiledMask pair_mask(bool is_causal);
 
-// Deterministic pair mask for checks: shows about half of the pairs, not every query its own
-// position, and always key query / 2, so that each of the first n queries sees one of the first n
-// keys.
+// Defines a deterministic pair mask for checks: shows about half of the pairs, does not show every
+// query its own position, but always shows key query / 2, so that each of the first n queries sees
+// one of the first n keys.
 bool is_made_up_pair(uint32_t query, uint32_t key);
 
-// A mask that a buffer of the author's model stores.
+// A mask that is stored as a buffer in the author's model.
 struct BufferMask {
   std::shared_ptr<const DenseMask> dense;
   std::string origin;  // file and tensor, for messages
@@ -91,16 +91,17 @@ std::string describe(const Mask& mask);
 
 // Compiles a mask to the smallest form that is exactly equal: a band if the visible distances are
 // one range around 0, a strip if visibility depends only on the distance, else tiles. Verifies the
-// result with the runtime's own mask code. Throws InputError if a row is hidden entirely or the
+// result with the runtime's own mask code. Throws InputError if a row is completely hidden or the
 // mask is too large for its form; `origin` names the source of the mask.
 CompiledMask compile_mask(const DenseMask& dense, const std::string& origin);
 
-// Compiles to tiles, whatever the structure. Throws as compile_mask does.
+// Compiles to tiles, whatever the structure. Throws InputError as compile_mask does.
 CompiledMask tile_mask(const DenseMask& dense, const std::string& origin);
 
 // Expands a mask for the first `positions` positions, as the runtime applies it.
 DenseMask expand_mask(const MaskView& mask, uint32_t positions);
-// Expands any mask; returns a buffer's unchanged. REQUIRES: the mask has `positions` positions.
+// Expands any mask; returns a buffer's mask unchanged. REQUIRES: the mask has `positions`
+// positions.
 DenseMask expand_mask(const Mask& mask, uint32_t positions);
 
 // Counts and draws the visible pairs of a mask.
@@ -114,7 +115,7 @@ class MaskPairs {
   uint64_t visible() const;
 
   // Draws a square of at most `cells_max` rows, one row per query with its keys from left to right:
-  // '#' visible, '.' hidden. If a cell covers several pairs, '+' means that some are visible.
+  // '#' visible, '.' hidden. If a cell covers several pairs, '+' means that only some are visible.
   std::vector<std::string> draw(uint32_t cells_max) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads public PyTorch idioms of attention: a row for each, with its parameter names and its usual
-// facts, found by its key parameter under any prefix.
+// Reads common PyTorch implementations of attention: a table row for each, with its parameter names
+// and usual settings, found by its key parameter under any prefix.
 #include "convert/modules/attention_modules.h"
 
 #include <fmt/format.h>
@@ -30,8 +30,8 @@ struct KnownModule {
   const char* key;         // a parameter that no other module has
   const char* architecture;
   const char* of_one_head = nullptr;  // name without an output projection, if it differs
-  // Names without ".weight" and ".bias". {} is the number of a head that is a module of its own. A
-  // null pointer: it has none.
+  // Names without ".weight" and ".bias". {} is the number of a head that is a separate module. A
+  // null pointer means that the module lacks the part.
   const char* fused = nullptr;      // the three below one another
   const char* projections[3] = {};  // query, key and value
   const char* bias = nullptr;       // of all three, below one another
@@ -96,20 +96,20 @@ constexpr KnownModule kModules[] = {
      .architecture = "causal mean"},
 };
 
-// ---- finding one ----
+// ---- finding a module ----
 
 constexpr size_t kNamesListed = 30;
 
 using Candidates = std::map<std::string, const KnownModule*>;  // by prefix
 
-// Does `prefix` end in heads.N.? Then its parameters belong to one of the heads of a module.
+// Whether `prefix` ends in heads.N., so that its parameters belong to one of a module's heads.
 bool is_of_a_head(const std::string& prefix) {
   size_t begin = prefix.empty() ? 0 : prefix.size() - 1;
   while (begin > 0 && std::isdigit(static_cast<unsigned char>(prefix[begin - 1])) != 0) --begin;
   return begin + 1 < prefix.size() && ends_in(prefix.substr(0, begin), "heads.");
 }
 
-// Is there one name only, of all in order, that begins with `prefix`?
+// Whether exactly one of the sorted names begins with `prefix`.
 bool is_alone_under(std::string_view prefix, const std::vector<std::string_view>& sorted_names) {
   const auto first = std::ranges::lower_bound(sorted_names, prefix);
   return first != sorted_names.end() && first->starts_with(prefix) &&
@@ -123,7 +123,7 @@ std::vector<std::string_view> sorted_names_of(const TensorStore& store) {
   return names;
 }
 
-// `names` a line each, the first ones of many.
+// Lists `names`, one per line; of many, only the first ones.
 std::string list_names(const std::vector<std::string>& names) {
   std::string listed;
   for (size_t i = 0; i < std::min(names.size(), kNamesListed); ++i) {
@@ -143,7 +143,8 @@ Candidates find_candidates(const TensorStore& store) {
     for (const StoredTensor& tensor : store.tensors()) {
       if (!ends_in(tensor.name, key)) continue;
       const std::string prefix = tensor.name.substr(0, tensor.name.size() - key.size());
-      // heads.N.W_query is one module per head, not N modules; tril may be a mask of anything.
+      // heads.N.W_query is one module per head, not N modules. A buffer named tril may be a mask of
+      // anything.
       if (key == "W_query.weight" && is_of_a_head(prefix)) continue;
       if (key == "tril" && (!candidates.empty() || !is_alone_under(prefix, sorted_names))) continue;
       candidates.emplace(prefix, &module);
@@ -157,20 +158,19 @@ std::string with_dot(std::string prefix) {
   return prefix;
 }
 
-// Returns advice on whole models, unless the user asked for a module.
+// Returns advice about whole models, unless the user asked for a module.
 std::string advice_on_models(const ModelOptions& options) {
-  if (options.ask_for_module()) return "";
-  return fmt::format("The whole checkpoint is no known model of a published program. {}",
-                     kExportAdvice);
+  if (options.has_module_options()) return "";
+  return fmt::format("The checkpoint as a whole is not a known published model. {}", kExportAdvice);
 }
 
 const Candidates::value_type& choose(const TensorStore& store, const Candidates& candidates,
                                      const ModelOptions& options) {
   if (candidates.empty()) {
     throw InputError(
-        "{}: no attention module found, and no model of a published program. The file has:\n{}\n"
-        "The modules known are:\n{}The programs known are, by their tensors:\n{}Weights of "
-        "transformers need their config.json beside them. {}",
+        "{}: no attention module found, and no published model. The file has:\n{}\nKnown "
+        "modules:\n{}Known published programs, by their tensors:\n{}Weights of transformers need "
+        "their config.json next to them. {}",
         quote(store.source()), list_tensors(store.tensors()), known_modules(), known_programs(),
         kExportAdvice);
   }
@@ -237,8 +237,8 @@ std::optional<FoundMask> read_buffer(ModelTensors& tensors, const std::string& h
 }
 
 // Sets positions_max, masks, mask_origins and head_masks from the checkpoint's buffers, else from
-// options, else from `usual`, the module's known mask. `heads` are prefixes of heads that are
-// modules. Throws InputError if a buffer contradicts an option.
+// options, else from `usual`, the module's known mask. `heads` are the prefixes of heads that are
+// separate modules. Throws InputError if a buffer contradicts an option.
 void read_masks(AttentionModule& module, ModelTensors& tensors, const ModelOptions& options,
                 MaskChoice usual, std::vector<std::string> heads) {
   if (heads.empty()) heads.emplace_back();  // one buffer that all share
@@ -273,7 +273,7 @@ void read_masks(AttentionModule& module, ModelTensors& tensors, const ModelOptio
     module.head_masks.push_back(static_cast<uint32_t>(known - module.masks.begin()));
     if (known != module.masks.end()) continue;
     if (module.masks.size() == format::kMasksMax) {
-      throw InputError("{}: its heads have more than {} different masks, which is the most",
+      throw InputError("{}: its heads have different masks: at most {} are supported",
                        quote(tensors.source()), format::kMasksMax);
     }
     module.masks.push_back(of_head.mask);
@@ -291,9 +291,9 @@ std::string divisors(uint32_t number) {
   return text;
 }
 
-// The number of heads, which state dicts do not hold.
-uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
-                     const ModelOptions& options, const Opened& model) {
+// Returns the number of heads, which state dicts do not contain.
+uint32_t required_heads(AttentionModule& module, const ModelTensors& tensors,
+                        const ModelOptions& options, const Opened& model) {
   if (options.heads != 0) return options.heads;
   if (const auto heads = written_heads(model, module.account)) return *heads;
   const uint32_t width = module.query.outputs();
@@ -305,7 +305,7 @@ uint32_t asked_heads(AttentionModule& module, const ModelTensors& tensors,
 
 uint32_t split(const ModelTensors& tensors, const LinearSpec& projection, uint32_t heads) {
   if (heads == 0 || projection.outputs() % heads != 0) {
-    throw InputError("{}: {} gives {} values, which {} heads do not divide: expected one of {}",
+    throw InputError("{}: {} outputs {} values, which {} heads do not divide: expected one of {}",
                      quote(tensors.source()), quote(projection.weight.name), projection.outputs(),
                      heads, divisors(projection.outputs()));
   }
@@ -329,7 +329,7 @@ void set_score_scale(AttentionModule& module, const ModelOptions& options) {
   }
 }
 
-// Splits the projections over the heads and checks that they fit each other and one input.
+// Splits the projections into heads, and checks that they fit each other and one input.
 void finish(AttentionModule& module, const ModelTensors& tensors, const ModelOptions& options,
             uint32_t heads) {
   module.heads = heads;
@@ -351,21 +351,21 @@ void finish(AttentionModule& module, const ModelTensors& tensors, const ModelOpt
   set_score_scale(module, options);
 }
 
-// The projections of all heads below one another: their outputs then lie side by side without a
-// concatenation.
+// Stacks the projections of all heads along the outputs, so that no concatenation is needed.
 LinearSpec stacked(std::vector<LinearSpec> heads, const ModelTensors& tensors) {
   for (const LinearSpec& head : heads) {
     require_width(tensors, "inputs", head, head.inputs(), heads[0].inputs());
     require_width(tensors, "outputs", head, head.outputs(), heads[0].outputs());
     if (head.bias.empty() != heads[0].bias.empty()) {
-      throw InputError("{}: {} and its fellow heads must all have a bias or none",
-                       quote(tensors.source()), quote(head.weight.name));
+      throw InputError(
+          "{}: {} differs from the other heads: expected a bias in all heads or in none",
+          quote(tensors.source()), quote(head.weight.name));
     }
   }
   return stack_rows(std::move(heads));
 }
 
-// Query, key and value. Returns the prefixes of heads that are modules of their own.
+// Reads query, key and value. Returns the prefixes of heads that are separate modules.
 std::vector<std::string> read_projections(AttentionModule& module, ModelTensors& tensors,
                                           const KnownModule& known) {
   LinearSpec* const parts[] = {&module.query, &module.key, &module.value};
@@ -388,7 +388,7 @@ std::vector<std::string> read_projections(AttentionModule& module, ModelTensors&
   return prefixes;
 }
 
-// A matrix of three projections below one another, [3 C, C], or [C, 3 C] as Conv1D keeps it.
+// Reads a fused matrix of three projections, [3 C, C], or [C, 3 C] as Conv1D stores it.
 void read_fused(AttentionModule& module, ModelTensors& tensors, const KnownModule& known) {
   const std::string name = tensors.part(known.fused).weight;
   const auto [rows, columns] = tensors.shape_of(name);
@@ -398,7 +398,7 @@ void read_fused(AttentionModule& module, ModelTensors& tensors, const KnownModul
       (known.may_have_inputs_first ? uint64_t{rows} != uint64_t{3} * columns : rows % 3 != 0)) {
     throw InputError("{}: {} has shape [{}, {}], and {} rows: expected 3 x embed_dim, [3 C, C]{}",
                      quote(tensors.source()), quote(tensors.full_name(name)), rows, columns, rows,
-                     known.may_have_inputs_first ? ", or [C, 3 C] as Conv1D keeps it" : "");
+                     known.may_have_inputs_first ? ", or [C, 3 C] as Conv1D stores it" : "");
   }
   const auto linear = [&](const char* part) {
     if (!has_inputs_first) return tensors.linear(part);
@@ -411,7 +411,7 @@ void read_fused(AttentionModule& module, ModelTensors& tensors, const KnownModul
   tensors.pass_over("masked_bias");  // of transformers' GPT-2: what hidden scores are set to
 }
 
-// A bias of all three projections, which then may have inputs of their own.
+// Reads a bias that all three projections share; they may then have different inputs.
 void read_shared_bias(AttentionModule& module, ModelTensors& tensors, const char* name) {
   const uint32_t width = module.query.outputs();
   require_width(tensors, "outputs", module.value, module.value.outputs(), width);
@@ -423,19 +423,19 @@ void read_shared_bias(AttentionModule& module, ModelTensors& tensors, const char
                            module.value.inputs() != module.query.inputs();
 }
 
-// Reads a module that has only a mask: the mean of the visible rows.
+// Reads a module with a mask but no projections: it returns the mean of the visible rows.
 AttentionModule read_causal_mean(ModelTensors& tensors, const ModelOptions& options) {
   if (options.features == 0) {
     throw InputError(
-        "{}: a module that has only a mask does not say the width of its input: pass --features N",
+        "{}: a module with only a mask does not define its input width: pass --features N",
         quote(tensors.source()));
   }
   if (options.heads > 1) {
-    throw InputError("{}: a module that has only a mask has one head, --heads says {}",
+    throw InputError("{}: a module with only a mask has one head, but --heads is {}",
                      quote(tensors.source()), options.heads);
   }
   if (options.score_scale) {
-    throw InputError("{}: --scale: a module that has only a mask has no scores: drop the option",
+    throw InputError("{}: --scale: a module with only a mask has no scores: drop the option",
                      quote(tensors.source()));
   }
   AttentionModule module;
@@ -473,11 +473,11 @@ AttentionModule read_module(const KnownModule& known, ModelTensors& tensors,
   if (!prefixes.empty()) {
     heads = static_cast<uint32_t>(prefixes.size());
     if (options.heads != 0 && options.heads != heads) {
-      throw InputError("{}: the checkpoint has {} heads, --heads says {}", quote(tensors.source()),
-                       heads, options.heads);
+      throw InputError("{}: the checkpoint has {} heads, but --heads is {}",
+                       quote(tensors.source()), heads, options.heads);
     }
   } else if (module.output) {
-    heads = asked_heads(module, tensors, options, model);
+    heads = required_heads(module, tensors, options, model);
   } else {
     if (options.heads == 0) module.account.assumed.emplace_back("one head");
     if (heads == 1) module.architecture = known.of_one_head;

@@ -16,8 +16,8 @@
 namespace arenite::convert {
 
 // Reads the only attention module of a checkpoint. Throws InputError if there is none or several,
-// if tensors are left over, if heads do not divide, if shapes do not fit, or if the mask is not
-// supported.
+// if tensors are left over, if the heads do not divide the width, if shapes do not fit, or if the
+// mask is not supported.
 AttentionModule read_attention_module(const Opened& model, const ModelOptions& options);
 
 // Lists the known modules with their parameters, one per line, for help texts and messages.

@@ -35,7 +35,7 @@ class ModuleGraph {
   }
 
  private:
-  // Query, key and value; the value alone where the mask's scores are all there is.
+  // Returns query, key and value, or the value alone if scores come only from the mask.
   std::vector<ValueId> project(ValueId features) {
     if (module_.head_dim == 0) return {features};
     const struct {
@@ -56,7 +56,7 @@ class ModuleGraph {
     return projected;
   }
 
-  // Heads [begin, end).
+  // Adds attention of heads [begin, end).
   ValueId attend(const std::vector<ValueId>& inputs, uint32_t begin, uint32_t end) {
     const uint32_t heads = end - begin;
     const bool all = heads == module_.heads;

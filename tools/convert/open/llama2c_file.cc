@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of tensors in a llama2.c file, which is the only information about their offsets.
+// The order of tensors in a llama2.c file, which alone determines their offsets.
 #include "convert/open/opened.h"
 
 #include <cmath>
@@ -79,7 +79,7 @@ std::optional<std::string> size_problem(const Llama2cHeader& header) {
   return std::nullopt;
 }
 
-// Consecutive tensors of one kind: a single tensor, or one for every layer.
+// Consecutive tensors of one kind: a single tensor, or one for each layer.
 struct Entry {
   std::string name;  // "layers.{}.attention.wq" where there is one for each layer
   uint64_t rows;     // 0: a vector
@@ -145,7 +145,7 @@ std::vector<float> read_floats(std::span<const std::byte> data) {
   return values;
 }
 
-// Version 2: an int8 for each element, then a scale for each group of them.
+// Reads version 2: an int8 for each element, then a scale for each group of elements.
 std::vector<float> read_groups(std::span<const std::byte> data, size_t elements, size_t group) {
   const std::vector<float> scales = read_floats(data.subspan(elements));
   std::vector<float> values(elements);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the files of weights, tells their formats apart, and checks shards against their index.
+// Finds the weight files, detects their formats, and checks shards against their index.
 #include "convert/open/opened.h"
 
 #include <algorithm>
@@ -40,14 +40,14 @@ constexpr const char* kWeightFiles[] = {"model.safetensors", "model.safetensors.
                                         "pytorch_model.bin", "pytorch_model.bin.index.json",
                                         "model.pt"};
 
-// Name prefixes of files that lie beside a checkpoint but are none.
+// Prefixes of files that are found next to a checkpoint but are not checkpoints.
 constexpr const char* kNoCheckpoints[] = {"tokenizer.", "training_args.", "optimizer.",
                                           "scheduler.", "rng_state"};
 constexpr const char* kCheckpointEndings[] = {".safetensors", ".pt",   ".pth", ".pt2",
                                               ".bin",         ".gguf", ".ckpt"};
 
-// The tensors of each shard, by the index. Shards lie beside the index, so names with a folder in
-// them are refused: an index could point anywhere.
+// Returns the tensors of each shard, from the index. Shards lie next to the index. Names with a
+// folder in them are refused, since an index could point anywhere.
 std::map<std::string, std::set<std::string>> read_index(const fs::path& index) {
   const json object = read_json_object(index);
   const auto weight_map = object.find("weight_map");
@@ -110,7 +110,7 @@ bool is_model_file(std::span<const std::byte> bytes) {
          std::memcmp(bytes.data() + kAt, format::kFileIdentifier, kBytes) == 0;
 }
 
-// A file that is not JSON.
+// Opens a file that is not JSON.
 void open_file(const fs::path& file, Opened& opened, bool is_whole) {
   FileMap map(file);
   if (is_model_file(map.bytes())) {
@@ -177,8 +177,8 @@ bool is_checkpoint(const fs::directory_entry& entry) {
                               [&](const char* start) { return name.starts_with(start); });
 }
 
-// Returns the only checkpoint with another name than those that are looked for; empty if there is
-// none. Throws InputError if there are several.
+// Returns the only checkpoint without one of the known names; empty if there is none. Throws
+// InputError if there are several.
 fs::path only_checkpoint(const fs::path& folder) {
   const auto exists = [&](const char* name) { return is_there(folder / name); };
   if (exists(kModules) || std::ranges::any_of(kWeightFiles, exists)) return {};
@@ -198,7 +198,7 @@ fs::path only_checkpoint(const fs::path& folder) {
   return {};
 }
 
-// Whether `path` may be the id of a model on the hub: "user/name", or a name as short as "gpt2".
+// Whether `path` may be the id of a model on the hub: "user/name", or a short name such as "gpt2".
 bool is_hub_id(const fs::path& path) {
   const std::string id = path.string();
   const auto parts = std::distance(path.begin(), path.end());
@@ -245,18 +245,18 @@ std::string adapter_class(const json& config) {
   const auto base = config.find("base_model_name_or_path");
   const bool names_base = base != config.end() && base->is_string();
   throw InputError(
-      "{} is an adapter{}, and no whole model: merge the two with peft, and convert the result:\n\n"
-      "import peft\n\n"
-      "model = peft.{}.from_pretrained(\"{}\")\n"
-      "model.merge_and_unload().save_pretrained(\"merged\")\n\n"
-      "arenite convert merged -o model.arn",
+      "{} is an adapter{}, not a whole model: merge the two with peft, and convert the "
+      "result:\n\nimport peft\n\nmodel = "
+      "peft.{}.from_pretrained(\"{}\")\nmodel.merge_and_unload().save_pretrained(\"merged\")"
+      "\n\narenite convert merged -o model.arn",
       quote(path.string()), names_base ? " of " + quote(base->get<std::string>()) : "",
       adapter_class(config), folder.string());
 }
 
 using Shapes = std::multiset<std::vector<uint64_t>>;
 
-// The shapes of matrices by the first part of their names that differs: "net.model", "net.ema".
+// Returns the shapes of matrices, grouped by the first part of the names that differs: "net.model",
+// "net.ema".
 std::map<std::string, Shapes> matrices_by_part(const TensorStore& tensors) {
   std::map<std::string, Shapes> parts;
   for (size_t common = 0; !tensors.tensors().empty();) {
@@ -277,8 +277,8 @@ bool are_alike(const Shapes& a, const Shapes& b) {
          (std::ranges::includes(a, b) || std::ranges::includes(b, a));
 }
 
-// Keeps the tensors below `key`. Without a key, throws InputError if there are averaged weights,
-// too, as either may be the model.
+// Keeps the tensors below `key`. Without a key, throws InputError if there are also averaged
+// weights, as either may be the model.
 void choose_weights(TensorStore& tensors, const std::string& key) {
   const std::map<std::string, Shapes> parts = matrices_by_part(tensors);
   if (!key.empty()) {

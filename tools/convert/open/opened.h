@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the model at a path once: named tensors of whatever format, and the files beside them.
+// Opens the model at a path once: its named tensors, independent of the format, and the files next
+// to it.
 //
 //   const Opened model = open_model("gpt2/");
 //   model.model_type();                         // "gpt2"
@@ -56,8 +57,8 @@ struct Opened {
 
   std::string where() const;  // quoted path, for messages
   bool is_folder() const { return path == folder; }
-  // The config's model_type; empty if there is no config, or no such field. Training programs also
-  // write a config.json beside their weights.
+  // Returns the config's model_type; empty if there is no config, or no such field. Training
+  // programs also save a config.json next to their weights.
   std::string model_type() const;
   // Returns the config's fields. Throws InputError if there is no config.
   ConfigFields config_fields() const;
@@ -66,14 +67,14 @@ struct Opened {
 // Opens a folder with weights, .npy files or a modules.json; a config.json or shard index; a
 // safetensors, PyTorch, GGUF, llama2.c or .npy file; or an exported program. The format is
 // recognised by content. A folder's weights are the first of model.safetensors, pytorch_model.bin
-// (each whole or in shards) and model.pt. `state_dict` is the key of the weights in the file;
-// empty: all, unless some are an average of others. Throws InputError.
+// (each whole or in shards) and model.pt. `state_dict` is the key of the weights in the file. If it
+// is empty, all weights are read, unless some are an average of others. Throws InputError.
 Opened open_model(const std::filesystem::path& path, const std::string& state_dict = "");
 
 // ---- llama2.c ----
 
-// Whether `file`, the bytes of a whole file, looks like one: the magic number or, for the legacy
-// format without one, seven consistent sizes, which no other format begins with.
+// Whether `file`, the bytes of a whole file, is a llama2.c file: by the magic number or, for the
+// legacy format without one, by seven consistent sizes, which no other format begins with.
 bool is_llama2c(std::span<const std::byte> file);
 
 // Throws InputError, also if the header's sizes contradict the file's size. `name` is the file's,
@@ -85,7 +86,7 @@ Llama2cHeader read_llama2c_header(std::span<const std::byte> file, const std::st
 TensorStore llama2c_tensors(const Llama2cHeader& header, const std::shared_ptr<const FileMap>& map,
                             const std::string& file_name);
 
-// Reads the Llama model of llama2c_tensors.
+// Reads the Llama model from the tensors of llama2c_tensors.
 TransformerSpec read_llama2c(const Llama2cHeader& header, const TensorStore& store);
 
 }  // namespace arenite::convert

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes, in the order in which they run. Permutations come before scales, and both before
-// joining: these change the weights of one layer.
+// The passes, in execution order. Permutations come before scales, and both before joining, since
+// they change the weights of one layer.
 #include "convert/passes/passes.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 namespace arenite::convert {
 namespace {
 
-// drop-rows: does not compute rows that no caller can ask for. The row selection moves up to the
+// drop-rows: avoids computing rows that no caller can ask for. The row selection moves up to the
 // last op that needs all rows, since row-by-row layers give the same results on fewer rows.
 void drop_rows(Graph& graph) {
   const ValueId rows = graph.output;
@@ -43,7 +43,7 @@ void drop_rows(Graph& graph) {
   graph.remove_unread();
 }
 
-// `positions` are the most rows that it is used for; 0: any number.
+// `rows_max` is the maximum number of rows that the mask is used for; 0: any number.
 CompiledMask compiled(const Mask& mask, uint32_t rows_max) {
   if (const auto* buffer = std::get_if<BufferMask>(&mask)) {
     return compile_mask(*buffer->dense, buffer->origin);
@@ -55,7 +55,7 @@ CompiledMask compiled(const Mask& mask, uint32_t rows_max) {
   return band;
 }
 
-// The most rows of attention with this mask; 0: any number.
+// Returns the maximum number of rows of attention with this mask; 0: any number.
 uint32_t rows_of_mask(const Graph& graph, uint32_t mask) {
   uint32_t rows = 1;
   for (const ValueId value : graph.order()) {
@@ -70,7 +70,7 @@ uint32_t rows_of_mask(const Graph& graph, uint32_t mask) {
 
 // compile-masks: compiles each buffer mask to the smallest band, strip or tiles with the same
 // contents. Merges equal masks (nearly all layers share one), and drops a window as long as the
-// context. Throws InputError for a row that sees nothing.
+// context. Throws InputError for a query that sees no key.
 void compile_masks(Graph& graph) {
   std::vector<Mask> masks;
   std::vector<uint32_t> numbers;
@@ -97,7 +97,7 @@ bool can_change(const Graph& graph, ValueId value) {
 // Permutes the columns of `value` for its only reader, in the weights if possible.
 void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order) {
   LinearNode* linear = graph.as<LinearNode>(value);
-  // Rows that a file has quantized move with their scales.
+  // In a matrix quantized by the file, rows can move with their scales.
   const auto can_move = [](const LinearPart& part) {
     return !part.storage.is_taken_over || part.linear.weight.load_quantized;
   };
@@ -108,7 +108,7 @@ void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order)
   }
   NormNode* norm = graph.as<NormNode>(value);
   if (norm != nullptr && graph.has_one_reader(value)) {
-    // Within each head the order is the same.
+    // The order is the same within each head.
     const RowOrder of_head(order.begin(),
                            order.begin() + static_cast<ptrdiff_t>(norm->norm.gain.size()));
     norm->norm.gain = select_rows(norm->norm.gain, of_head);
@@ -125,7 +125,7 @@ void permute(Graph& graph, ValueId value, ValueId reader, const RowOrder& order)
 }
 
 // permute-rotations: replaces rotations of neighbours by rotations of halves. Queries and keys are
-// permuted alike, so their products do not change; the permutation moves up through a head norm
+// permuted alike, so their products do not change. The permutation moves up through a head norm
 // into the weights of the linear layer.
 void permute_rotations(Graph& graph) {
   const std::vector<ValueId> order = graph.order();
@@ -149,8 +149,8 @@ void permute_rotations(Graph& graph) {
   }
 }
 
-// Multiplies by `factor` in the weights of the node that makes `value`, if it has weights and no
-// other reader; looks through rotations and permutations.
+// Multiplies `value` by `factor` in the weights of its node, if that has weights and no other
+// reader; looks through rotations and permutations.
 bool fold(Graph& graph, ValueId value, double factor) {
   if (graph.is_shown(value)) return false;
   if (LinearNode* linear = graph.as<LinearNode>(value)) {
@@ -200,8 +200,8 @@ void fold_scores(Graph& graph, ValueId value) {
   for (const ValueId op : ops) graph.as<AttentionNode>(op)->scale = 1.0;
 }
 
-// fold-scales: the scale of scores, and of what is embedded, moves into the weights or gains before
-// it. (scale q) k^T = scale (q k^T), and rotations and permutations let a factor pass.
+// fold-scales: moves the scale of scores and of embedded inputs into the preceding weights or
+// gains. (scale q) k^T = scale (q k^T), and a factor commutes with rotations and permutations.
 void fold_scales(Graph& graph) {
   const std::vector<ValueId> order = graph.order();
   for (const ValueId value : order) {
@@ -216,8 +216,8 @@ void fold_scales(Graph& graph) {
   graph.remove_unread();
 }
 
-// Returns the attention ops and products that the rows of `from` reach without another linear
-// layer.
+// Returns the attention ops and products that the rows of `from` reach without passing another
+// linear layer.
 std::vector<ValueId> find_meetings(const Graph& graph, ValueId from) {
   std::vector<ValueId> meetings;
   std::vector<ValueId> ahead = {from};
@@ -236,7 +236,8 @@ std::vector<ValueId> find_meetings(const Graph& graph, ValueId from) {
 }
 
 // Joins names that differ in their last part: "0.query", "0.key", "0.value" to "0.qkv"; "0.gate",
-// "0.up" to "0.gate_up". The first name decides the prefix, as the others may be of another module.
+// "0.up" to "0.gate_up". The first name determines the prefix, as the others may belong to another
+// module.
 std::string joined_name(const Graph& graph, const std::vector<ValueId>& values) {
   const auto own_name = [](const std::string& name) { return name.rfind('.') + 1; };
   const std::string& first = graph.node(values[0]).name;
@@ -272,7 +273,7 @@ std::vector<ValueId> path_of_query(const Graph& graph, ValueId attention) {
   std::vector<ValueId> path;
   const std::vector<ValueId>& inputs = graph.node(attention).inputs;
   for (ValueId value = inputs[0];; value = graph.node(value).inputs[0]) {
-    // The terms that queries bring with them may be made of them.
+    // The query terms may be computed from the query.
     const bool brings_terms = value == inputs[0] && inputs.size() > 3 && value == inputs[3] &&
                               value != inputs[1] && value != inputs[2] &&
                               graph.readers(value).size() == 1;
@@ -285,8 +286,8 @@ std::vector<ValueId> path_of_query(const Graph& graph, ValueId attention) {
   }
 }
 
-// Whether long sequences are worth cutting into blocks: all keys and values are then stored before
-// the first query is made.
+// Whether it is worth splitting long sequences into blocks: all keys and values are then stored
+// before the first query is computed.
 bool may_be_stored(const Graph& graph, ValueId value) {
   const auto* attention = graph.as<AttentionNode>(value);
   if (attention == nullptr || attention->head_dim == 0 || graph.is_cross_attention(value) ||
@@ -300,7 +301,7 @@ bool may_be_stored(const Graph& graph, ValueId value) {
 
 // store-keys: for long sequences with attention in both directions, computes queries after all keys
 // and values are stored, from a copy of their norm if only linear layers read it. Values between
-// two residual sums then need one block of rows at a time.
+// two residual sums then need only one block of rows at a time.
 void store_keys(Graph& graph) {
   const std::vector<ValueId> all = graph.order();
   for (const ValueId value : all) {
@@ -323,16 +324,16 @@ void store_keys(Graph& graph) {
 }
 
 // join-projections: joins linear layers of one type that read the same rows and whose results meet
-// in attention or a gate. Their weights are read in one go, and their results are adjacent.
+// in attention or a gate. Their weights are read together, and their results are adjacent.
 void join_projections(Graph& graph) {
-  // groups by input, by reader and by storage
+  // Groups by input, by reader and by storage.
   std::map<std::tuple<ValueId, std::vector<ValueId>, Storage>, std::vector<ValueId>> groups;
   for (const ValueId value : graph.order()) {
     const LinearNode* linear = graph.as<LinearNode>(value);
     if (linear == nullptr || graph.is_shown(value)) continue;
     const std::vector<ValueId> meetings = find_meetings(graph, value);
     if (meetings.empty()) continue;
-    // A query is made later than keys that are stored.
+    // If keys are stored, the query is computed later.
     const auto* attention = graph.as<AttentionNode>(meetings[0]);
     if (attention != nullptr && attention->is_stored &&
         std::ranges::count(path_of_query(graph, meetings[0]), value) != 0) {
@@ -361,7 +362,7 @@ void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_
            convert::is_causal(graph.masks[graph.as<AttentionNode>(value)->mask]);
   };
   if (!has_other_inputs && std::ranges::all_of(filling, is_causal)) return;
-  // By axis of keys, and shape.
+  // Indexed by the axis of keys and the shape.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, uint32_t> caches;
   for (const ValueId value : filling) {
     AttentionNode& attention = *graph.as<AttentionNode>(value);
@@ -371,16 +372,16 @@ void share_caches_in(Graph& graph, const std::vector<ValueId>& values, bool has_
   }
 }
 
-// share-caches: where no key is kept between calls, attention ops of one shape share one cache. An
-// op writes all keys and values before it reads them, so earlier contents do not matter.
+// share-caches: if no key is kept between calls, attention ops of one shape share one cache. An op
+// writes all keys and values before it reads them, so earlier contents do not matter.
 void share_caches(Graph& graph) {
   for (const GraphFunction& function : functions_of(graph)) {
     share_caches_in(graph, function.values, std::popcount(function.inputs) > 1);
   }
 }
 
-// tie-embedding: a linear layer by the token embedding itself and the embedding are stored once.
-// Looking up a token in packed weights costs a little; a second copy of the largest tensor, more.
+// tie-embedding: stores the token embedding once if a linear layer uses it as its weights. Looking
+// up a token in packed weights costs a little; a second copy of the largest tensor costs more.
 void tie_embedding(Graph& graph) {
   for (const ValueId value : graph.order()) {
     EmbeddingNode* embedding = graph.as<EmbeddingNode>(value);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes rewrite a graph from its author's form to a form with an op of the runtime for each node.
-// They keep the results, up to rounding, and can be left out; lowering then emits other ops
-// instead.
+// Passes rewrite a graph from its author's form to a form with one runtime op for each node. They
+// keep the results, up to rounding, and can be left out; lowering then emits other ops instead.
 //
 //   Graph rewritten = rewrite(std::move(graph), {"tie-embedding"});  // all passes but this one
 #pragma once

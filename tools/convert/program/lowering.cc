@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values live in columns of slots. A slice is a view of its input's columns, parts of a
-// concatenation are written in place, and an elementwise op overwrites its input if nobody reads
+// concatenation are written in place, and an elementwise op overwrites its input if no op reads
 // that again.
 #include "convert/program/program.h"
 
@@ -30,7 +30,7 @@ RowOrder inverse(const RowOrder& order) {
 }
 
 // Rewrites nodes without a runtime op: scales of scores become scales of queries, rotations of
-// neighbours become rotations of halves, and parts of a concatenation that lie elsewhere are
+// neighbours become rotations of halves, and parts of a concatenation that are stored elsewhere are
 // copied.
 void make_representable(Graph& graph) {
   const std::vector<ValueId> order = graph.order();
@@ -60,7 +60,7 @@ void make_representable(Graph& graph) {
       graph.replace(value, back, back);
     }
     if (graph.as<ConcatNode>(value) != nullptr) {
-      // Parts are written in their order: from the first that is copied on, all are.
+      // Parts are written in order: from the first copied one on, all are copied.
       bool is_fresh = true;
       ptrdiff_t last = 0;
       for (size_t i = 0; i < graph.node(value).inputs.size(); ++i) {
@@ -96,7 +96,8 @@ LinearSpec matrix_of(const RowOrder& order) {
   return {{.name = "permutation", .rows = width, .columns = width, .load = load}, {}};
 }
 
-// Drops distances at both ends whose terms equal the next ones, as farther keys use the last terms.
+// Drops distances at both ends whose terms equal the next ones, as farther keys use the outermost
+// terms.
 RelativeBias without_equal_ends(const RelativeBias& table) {
   const auto has_end = [&](size_t place, size_t next) {
     for (size_t head = 0; head < table.heads; ++head) {
@@ -112,8 +113,8 @@ RelativeBias without_equal_ends(const RelativeBias& table) {
   return first_positions(table, positions);
 }
 
-// Builds the layer that computes a head's terms of the first `count` distances.
-LinearSpec layer_of(const RelativeBias& table, uint32_t head, uint32_t count) {
+// Builds the layer that computes a head's terms for the first `count` distances.
+LinearSpec query_terms_layer(const RelativeBias& table, uint32_t head, uint32_t count) {
   std::vector<double> weights;
   LinearSpec layer;
   for (size_t place = 0; place < count; ++place) {
@@ -129,7 +130,7 @@ LinearSpec layer_of(const RelativeBias& table, uint32_t head, uint32_t count) {
   return layer;
 }
 
-// Keys and values that are stored after the value at place `after` of the graph's order.
+// Keys and values that are stored after the value at index `after` of the graph's order.
 struct Store {
   ValueId attention = 0;  // the first that reads them
   size_t after = 0;
@@ -176,7 +177,7 @@ class Lowering {
  private:
   // ---- memory ----
 
-  // The cut into functions.
+  // Copies the functions of the graph.
   void take_functions() {
     separate_functions(graph_);
     functions_ = functions_of(graph_);
@@ -203,7 +204,7 @@ class Lowering {
         return graph_.axis(value) == input.axis && graph_.node(value).inputs.empty();
       };
       refuse_if(graph_.inputs.size() > 1 && std::ranges::none_of(graph_.order(), is_taken),
-                "nothing depends on input {}: the model has no use for it", quote(input.name));
+                "no output depends on input {}", quote(input.name));
       program_.inputs.push_back(std::move(taken));
     }
   }
@@ -225,10 +226,10 @@ class Lowering {
         if (used[of][i] && !axis_numbers_.contains(key_of(i, of))) add_axis(i, of);
       }
     }
-    refuse_if(
-        program_.axes.size() > kAxesMax,
-        "the functions have more than {} row axes, as of constant, concatenated or pooled rows",
-        kAxesMax);
+    refuse_if(program_.axes.size() > kAxesMax,
+              "the functions have more than {} row axes, including those of constant, concatenated "
+              "or pooled rows",
+              kAxesMax);
   }
 
   // Marks the axes of the function's values, and the axes that they derive from.
@@ -280,14 +281,14 @@ class Lowering {
         const ValueId input = node.inputs[k];
         if ((k == 1 || k == 2) && is_stored(value)) continue;  // is stored before
         last_use_[input] = i;
-        // A convolution reads what its windows are laid over.
+        // A convolution reads the rows under its windows.
         if (graph_.as<WindowsNode>(input)) last_use_[graph_.node(input).inputs[0]] = i;
         if (graph_.as<ConcatNode>(value)) {
           wholes_[input] = {value, column};
           column += graph_.width(input);
         }
       }
-      // The product of an activation and something else is one op.
+      // A product of an activation and another value is one op.
       if (graph_.as<MultiplyNode>(value)) {
         const ValueId first = node.inputs[0];
         if (graph_.as<ActivationNode>(first) && graph_.has_one_reader(first) &&
@@ -307,8 +308,8 @@ class Lowering {
     return attention != nullptr && (attention->is_stored || graph_.is_cross_attention(value));
   }
 
-  // Plans when keys and values of an is_stored op are stored: as soon as both exist, and once for
-  // all attention ops that read them.
+  // Plans when the keys and values of an is_stored op are stored: as soon as both exist, and once
+  // for all attention ops that read them.
   void plan_store(ValueId attention) {
     const std::vector<ValueId>& inputs = graph_.node(attention).inputs;
     const auto [store, is_new] = stores_.try_emplace({inputs[1], inputs[2]});
@@ -336,7 +337,7 @@ class Lowering {
     }
   }
 
-  // Returns the function's output, or without one the slot that its last op stores.
+  // Returns the function's output; if it has none, the slot that its last op stores.
   ColumnView output_of(const GraphFunction& function) {
     if (!function.output) {
       return program_.whole(format::rows_of(program_.ops.back().body).slot);
@@ -351,7 +352,7 @@ class Lowering {
     return copy;
   }
 
-  // Orders caches as in the file: those of store ops first.
+  // Orders caches as in the file: those of store ops come first.
   void number_caches() {
     const auto stored = static_cast<uint32_t>(stored_caches_.size());
     program_.caches.insert(program_.caches.begin(), stored_caches_.begin(), stored_caches_.end());
@@ -385,7 +386,7 @@ class Lowering {
   }
 
   // Chooses where the result of a node goes: into its part of a concatenation, over the first value
-  // of `reusable` that nobody reads again, or into a new slot.
+  // of `reusable` that no op reads again, or into a new slot.
   ColumnView result(ValueId value, const std::vector<ValueId>& reusable = {}) {
     ColumnView place_of_result;
     if (const auto whole = wholes_.find(value); whole != wholes_.end()) {
@@ -412,7 +413,7 @@ class Lowering {
   uint32_t axis_of(ValueId value) const {
     return axis_numbers_.at(key_of(graph_.axis(value), function_of_.at(value)));
   }
-  // Rows of the longest sequence.
+  // Returns the number of rows of the longest sequence.
   uint32_t positions_of(ValueId value) const { return graph_.positions(graph_.axis(value)); }
 
   // ---- ops ----
@@ -457,7 +458,7 @@ class Lowering {
     }
   }
 
-  // Columns of an image's windows; 0: they are over no image.
+  // Returns the columns of windows over an image; 0 for other windows.
   uint32_t columns_of(ValueId windows_node, const Windows& windows) const {
     const ValueId from = graph_.node(windows_node).inputs[0];
     return graph_.axes[graph_.axis(from)].is_image() ? windows.columns.kernel : 0;
@@ -469,7 +470,7 @@ class Lowering {
                                                 columns_of(of_windows, windows)));
   }
 
-  // Whether a reader needs the windows themselves; they are then products with ones.
+  // Whether a reader needs the windows themselves, which are then copied by multiplying with ones.
   bool is_copied(ValueId windows) const {
     const auto is_linear = [&](ValueId reader) { return graph_.as<LinearNode>(reader) != nullptr; };
     return graph_.is_shown(windows) || !std::ranges::all_of(graph_.readers(windows), is_linear);
@@ -600,7 +601,7 @@ class Lowering {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
     const auto* activation = graph_.as<ActivationNode>(inputs[0]);
     const bool is_fused = fused_.contains(inputs[0]) && fused_.at(inputs[0]) == value;
-    // A factor for each sequence comes second.
+    // An input with one row per sequence comes second.
     const bool is_swapped = graph_.axis(inputs[0]) != graph_.axis(value);
     const ValueId first = is_fused ? graph_.node(inputs[0]).inputs[0] : inputs[is_swapped ? 1 : 0];
     const ValueId second = inputs[is_swapped ? 0 : 1];
@@ -631,7 +632,7 @@ class Lowering {
     program_.add_op(name(value), sum_op(first, second, sum));
   }
 
-  // Queries beside their terms, which linear layers make, one for each head.
+  // Adds a slot with the queries and their terms, which linear layers compute, one for each head.
   void add_query_terms(ValueId value, const AttentionNode& attention, AttentionParts& parts) {
     const CompiledMask& mask = program_.masks[attention.mask];
     const bool is_before = mask.kind == MaskKind::kBand && mask.lookahead == 0;
@@ -648,7 +649,8 @@ class Lowering {
     uint32_t matrix = 0;
     for (uint32_t head = 0; head < attention.heads; ++head) {
       const std::string layer = name(value) + ".terms." + std::to_string(head);
-      if (head < table.heads) matrix = program_.add_matrix(layer, {{layer_of(table, head, count)}});
+      if (head < table.heads)
+        matrix = program_.add_matrix(layer, {{query_terms_layer(table, head, count)}});
       program_.add_op(layer, linear_op(from, to, matrix));
       from.column += from.width;
       to.column += to.width;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of ops and tensors, and the placement of slots: greedy by width, quadratic in their
-// number.
+// Builders of ops and tensors, and the placement of slots: greedy by width, quadratic in the number
+// of slots.
 #include "convert/program/program.h"
 
 #include <algorithm>
@@ -152,7 +152,7 @@ void Program::add_rope(const std::string& op_name, const ColumnView& input,
   add_op(op_name, rope_op(input, output, heads, angles));
 }
 
-bool has_few_bits(const Program& program) {
+bool has_quantization(const Program& program) {
   return program.kv_cache != TensorType::kF32 ||
          std::ranges::any_of(program.tensors, [](const ProgramTensor& tensor) {
            return tensor.type != TensorType::kF32;
@@ -166,7 +166,7 @@ bool rounds_activations(const Program& program) {
          });
 }
 
-// ---- places of slots ----
+// ---- placement of slots ----
 
 namespace {
 
@@ -176,7 +176,7 @@ bool is_of_blocks(const Program& program, const SlotView& slot) {
   return program.axes[slot.axis].kind == AxisKind::kBlocks;
 }
 
-// REQUIRES: there are ops.
+// REQUIRES: there is at least one op.
 void find_lifetimes(Program& program) {
   const uint32_t last_op = static_cast<uint32_t>(program.ops.size()) - 1;
   for (SlotView& slot : program.slots) {
@@ -199,7 +199,8 @@ void find_lifetimes(Program& program) {
   for (uint32_t i = 0; i < program.functions.size(); ++i) {
     program.slots[program.functions[i].output_slot].last_op = program.end_of(i) - 1;
   }
-  // A lifetime that splits a block range grows to all of it, as its ops run once for each block.
+  // A lifetime that splits a block range is extended to the whole range, as the range's ops run
+  // once for each block.
   for (bool is_done = false; !is_done;) {
     is_done = true;
     for (const SlotView& block : program.slots) {
@@ -216,7 +217,7 @@ void find_lifetimes(Program& program) {
 }
 
 // Whether two slots of one memory area have overlapping lifetimes.
-bool meet(std::span<const Axis> axes, const SlotView& a, const SlotView& b) {
+bool lifetimes_overlap(std::span<const Axis> axes, const SlotView& a, const SlotView& b) {
   return a.first_op <= b.last_op && b.first_op <= a.last_op &&
          area_of(axes, a.axis) == area_of(axes, b.axis);
 }
@@ -239,9 +240,9 @@ void place_slots(Program& program) {
   for (const size_t index : order) {
     SlotView& slot = program.slots[index];
     slot.offset = 0;
-    // In the order of offsets, so that one sweep suffices.
+    // Slots are sorted by offset, so that one sweep suffices.
     for (const SlotView& other : placed) {
-      if (meet(program.axes, slot, other) && overlap(slot, other)) {
+      if (lifetimes_overlap(program.axes, slot, other) && overlap(slot, other)) {
         slot.offset = other.offset + other.width;
       }
     }
@@ -249,7 +250,7 @@ void place_slots(Program& program) {
   }
   for (size_t a = 0; a < placed.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
-      if (meet(program.axes, placed[a], placed[b]) && overlap(placed[a], placed[b])) {
+      if (lifetimes_overlap(program.axes, placed[a], placed[b]) && overlap(placed[a], placed[b])) {
         throw std::logic_error("the planner let two slots overlap: this is a bug");
       }
     }
@@ -283,7 +284,7 @@ class BlockPlanner {
   }
 
  private:
-  // Whether anything but ops reads or writes the slot.
+  // Whether the slot is also read or written outside of ops.
   bool is_shown(uint32_t index) const {
     const auto is_input = [&](const ProgramInput& input) {
       return input.vocab_size == 0 && input.slot == index;
@@ -314,7 +315,7 @@ class BlockPlanner {
                        });
   }
 
-  // Whether a run of block ops with this one both fills a cache and reads it.
+  // Whether the run of block ops around this one both fills a cache and reads it.
   bool reads_what_it_stores(uint32_t first) const {
     while (first > 0 && goes_on_[first - 1]) --first;
     std::vector<uint32_t> stored, read;

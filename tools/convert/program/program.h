@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's program of a model, as the writer takes it: ops over activation slots, and tensors
-// that are not packed yet. Tensors keep only how to load their weights, with all factors folded in
-// (weights.h), so that one tensor at a time is in memory.
+// The runtime program of a model, as the writer takes it: ops over activation slots, and unpacked
+// tensors. Tensors only keep how to load their weights, with all factors folded in (weights.h), so
+// that one tensor at a time is in memory.
 //
 //   Program program = compile(std::move(graph), "tiny");
 //   AlignedBytes file = write_model(program, {target});
@@ -29,7 +29,7 @@
 namespace arenite::convert {
 
 struct AttentionParts {
-  // Without query and key only the mask's scores count; without key and value the stored ones are
+  // Without query and key, scores come from the mask alone; without key and value, stored ones are
   // read.
   format::ColumnView query, key, value, output;
   uint32_t cache = 0;
@@ -124,7 +124,8 @@ inline format::OpView join_op(const format::ColumnView& first, const format::Col
   return {format::OpKind::kJoin, {first, second, {}, output}, {}, {}};
 }
 
-// Encodes a property of windows: for images lines in the low half and columns in the high half.
+// Encodes a property of windows; for images, lines are in the low half and columns in the high
+// half.
 inline uint32_t window_number(const Windows& windows, uint32_t columns, uint32_t WindowAxis::*of) {
   return windows.lines.*of | (columns == 0 ? 0 : windows.columns.*of << 16);
 }
@@ -175,9 +176,9 @@ struct ProgramTensor {
   // If `weights` is empty, loads them at packing time, so that one tensor at a time is in memory.
   // Throws InputError.
   std::function<std::vector<float>()> load = {};
-  // Replaces `weights` and `load` for every type but float32: the elements as they are stored.
+  // Replaces `weights` and `load` for every type but float32: the elements as stored.
   std::function<QuantizedMatrix()> load_quantized = {};
-  // Replaces all of these, and the bias: weights that lie packed in a model file.
+  // Replaces all of these, and the bias: weights that are already packed in a model file.
   std::optional<WeightView> packed = {};
 
   format::TensorShape shape() const { return {outputs, inputs, type, layout}; }
@@ -220,14 +221,14 @@ struct Program {
   std::optional<format::TokenizerView> stored_tokenizer;
   std::optional<SoundTable> sound;  // front end that computes the features of input 0
 
-  // Each returns the index of what it adds.
+  // Each returns the index of the added item.
   uint32_t add_slot(uint32_t width, uint32_t axis = 0);
   uint32_t add_tensor(ProgramTensor tensor);
   uint32_t add_vector(const std::string& tensor_name, std::vector<float> values);
   // Adds the first `rows` rows of a matrix, as plain rows.
   uint32_t add_table(const WeightRef& weight, uint32_t rows, TensorType type = TensorType::kF32);
-  // Concatenates the rows of all parts, with their biases; a part without bias has zeros if another
-  // has one.
+  // Concatenates the rows of all parts, with their biases; a part without bias gets zeros if
+  // another part has one.
   uint32_t add_matrix(const std::string& tensor_name, const std::vector<LinearPart>& parts);
   uint32_t add_cache(const CacheShape& shape, uint32_t lookback, uint32_t axis = 0);
 
@@ -250,7 +251,7 @@ struct Program {
 };
 
 // Whether any weights or the caches are quantized.
-bool has_few_bits(const Program& program);
+bool has_quantization(const Program& program);
 
 // Whether the program quantizes activations to int8: inputs of linear layers, or keys and values.
 // Two computations that differ in the last bit of a float may then differ by a whole quantization
@@ -260,21 +261,22 @@ bool rounds_activations(const Program& program);
 // ---- from a graph to its program ----
 
 // Computes each slot's lifetime from the ops, then its offset: widest slot first, each at the
-// lowest column where it overlaps no slot alive at the same time. The greedy order does not always
-// give the smallest arena; for chains of ops, as here, it does. Checks its own result for overlaps.
+// lowest column without overlap with a slot alive at the same time. The greedy order does not
+// always give the smallest arena, but for chains of ops, as here, it does. Checks its own result
+// for overlaps.
 void place_slots(Program& program);
 
-// Runs row-by-row ops of an axis over one block of rows after the other, so that slots between them
-// hold a single block. Keeps the change only if the longest sequence then takes less memory, and
-// short calls take at most a quarter more. REQUIRES: place_slots.
+// Runs row-by-row ops of an axis on one block of rows after the other, so that slots between them
+// hold a single block. Keeps the change only if it reduces the memory for the longest sequence and
+// increases that for short calls by at most a quarter. REQUIRES: place_slots.
 void run_in_blocks(Program& program, uint32_t axis);
 
-// Lowers a graph: chooses ops, shares memory, places slots. Nodes that the runtime has no op for,
-// because a pass was left out, are emulated: a factor by an activation, a permutation by a product
-// with a matrix of zeros and ones.
+// Lowers a graph: chooses ops, shares memory, places slots. Nodes that have no runtime op because a
+// pass was left out are emulated: a factor by an activation, a permutation by a product with a
+// matrix of zeros and ones.
 Program lower(Graph graph, const std::string& name);
 
-// Runs all passes but those named, then lowers. Throws InputError for an unknown name.
+// Runs all passes except the named ones, then lowers. Throws InputError for an unknown name.
 Program compile(Graph graph, const std::string& name,
                 const std::vector<std::string>& without_passes = {});
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Float32 weights are only rounded to nearest. Other types are quantized on first use, and then
-// kept.
+// Float32 weights are only rounded to nearest. Other types are quantized on first use and cached.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
@@ -42,7 +41,7 @@ TensorType type_that_fits(TensorType wanted, uint32_t inputs) {
   const auto has_room = [&](TensorType type) {
     return fits(type, inputs) && inputs <= weight_type(type).inputs_max;
   };
-  // Each type comes after the next larger one.
+  // The enum lists larger types first.
   while (!has_room(wanted)) wanted = static_cast<TensorType>(static_cast<uint32_t>(wanted) - 1);
   return wanted;
 }
@@ -102,7 +101,7 @@ class Roles {
     if (graph_.as<LinearNode>(value) != nullptr) roles_[value].insert(roles.begin(), roles.end());
   }
 
-  // A layer that reads what attention gives, or the hidden columns of an MLP.
+  // Adds a layer that reads the result of attention, or the hidden columns of an MLP.
   void add_reader(ValueId value) {
     for (const ValueId source : sources(graph_.node(value).inputs[0])) {
       if (graph_.as<AttentionNode>(source) != nullptr) add(value, {"attention"});
@@ -129,7 +128,8 @@ class Roles {
     return false;
   }
 
-  // Whether just one operand of a sum or product follows attention: a forecast that is scaled back.
+  // Whether just one operand of a sum or product follows attention, as in a forecast that is scaled
+  // back.
   bool has_one_result(ValueId value) const {
     const std::vector<ValueId>& inputs = graph_.node(value).inputs;
     const bool is_pair =
@@ -137,8 +137,8 @@ class Roles {
     return is_pair && std::ranges::count_if(inputs, [&](ValueId v) { return follows_[v]; }) == 1;
   }
 
-  // Returns the nodes whose columns are in `value`: unchanged, permuted, scaled or, with
-  // has_functions, after a function such as softmax of logits, or after statistics of the input.
+  // Returns the nodes whose columns are in `value`, possibly permuted or scaled or, with
+  // has_functions, after a function such as softmax of logits or after statistics of the input.
   std::set<ValueId> sources(ValueId value, bool has_functions = false) const {
     std::set<ValueId> found, seen;
     std::vector<ValueId> next = {value};
@@ -172,7 +172,7 @@ class Roles {
   std::map<ValueId, std::set<std::string>> roles_;
 };
 
-// Whether a rule names this matrix exactly, by name or as the model's embedding or output.
+// Whether a rule names exactly this matrix, by name or as the model's embedding or output.
 bool is_of(const WeightRule& rule, const std::string& name, const WeightRef& weight, ValueId value,
            const Roles& roles) {
   if (rule.name == name || rule.name == weight.name) return true;
@@ -200,8 +200,8 @@ void for_each_match(const WeightRule& rule, AnyGraph& graph, const Take& take) {
   if (!is_name && rule.is_usual) return;
   if (!is_name && !is_part && !is_role) {
     throw InputError(
-        "--keep: no matrix of weights has the name {} or that as a part of its name, or is one: "
-        "there are {}; or embedding, output, attention, query, key, value, ffn, gate, up, down",
+        "--keep: {} is neither the name of a weight matrix, nor a part of one, nor a role: names "
+        "are {}; roles are embedding, output, attention, query, key, value, ffn, gate, up, down",
         quote(rule.name), fmt::join(names, ", "));
   }
   for_each_matrix(
@@ -213,7 +213,7 @@ void for_each_match(const WeightRule& rule, AnyGraph& graph, const Take& take) {
       });
 }
 
-// Returns the types from that of the checkpoint on.
+// Returns the types no larger than that of the checkpoint, largest first.
 std::vector<TensorType> types_of(const WeightRef& weight) {
   std::vector types = {weight.load_quantized ? weight.quantized.type : TensorType::kF32};
   for (const TensorType wanted : kIntegerTypes) {
@@ -328,7 +328,7 @@ std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules) {
   return fallbacks;
 }
 
-// ---- numbers ----
+// ---- elements ----
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the weights of a graph are stored: chooses the type of each matrix, by the person's rules and
+// How the weights of a graph are stored: chooses the type of each matrix, by the user's rules and
 // by what fits, and computes the elements that the file then holds.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace arenite::convert {
 
-// Gives a type to the matrix of this name, in the graph ("0.down"; "output" is that of the logits)
-// or in the checkpoint. "output" and "embedding" also name these roles, whatever the matrices are
-// called. If no matrix has the name, the rule applies to all that have it as a dot-separated part
-// of theirs ("down") or as their role.
+// Gives a type to the matrix with this name, in the graph ("0.down"; "output" is the matrix of the
+// logits) or in the checkpoint. "output" and "embedding" also name these roles, whatever the
+// matrices are called. If no matrix has the name, the rule applies to all that have it as a
+// dot-separated part of their name ("down") or as their role.
 //   output=q8          the matrix of the logits
 //   down=q8            0.down, 1.down, ...
 struct WeightRule {
@@ -39,7 +39,7 @@ struct TypeFallback {
   TensorType type = TensorType::kF32;
 };
 
-// "f32", "w8", "q8" or "q4". Throws InputError.
+// Parses "f32", "w8", "q8" or "q4". Throws InputError.
 TensorType parse_weight_type(const std::string& text);
 
 // Parses "output=q8,embedding=q8", or "none" for no rules; empty text gives the type's default
@@ -49,8 +49,8 @@ std::vector<WeightRule> parse_weight_rules(const std::string& text, TensorType t
 // A weight matrix whose type no rule sets.
 struct FreeMatrix {
   std::string name;  // in the graph
-  // Those of f32, q8 and q4 that fit, largest first. Weights that the checkpoint has quantized
-  // start at their own type.
+  // The types among f32, q8 and q4 that fit, largest first. A weight that is quantized in the
+  // checkpoint starts at its own type.
   std::vector<TensorType> types;
 };
 
@@ -67,10 +67,11 @@ void find_integers(Graph& graph);
 std::vector<TypeFallback> choose_types(Graph& graph, const WeightRules& rules = {});
 
 // Takes the graph after all passes and returns it with the elements that its file holds: factors
-// folded in, then rounded to the type of each weight. Weights are computed when they are loaded.
+// are folded in, then elements are rounded to the type of each weight. Weights are computed when
+// they are loaded.
 Graph with_stored_weights(Graph graph);
 
-// Whether folding or storing rounds any weight. Loads weights only where that is possible, and
+// Whether folding or storing rounds any weight. Loads weights only if rounding is possible, and
 // stops at the first rounded one.
 bool is_rounded(Graph graph);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metadata holds offsets, checksums and arena formulas that follow from itself, and its size
-// does not depend on their values: it is built as a draft to derive them, and once more with them.
+// The metadata holds offsets, checksums and arena formulas that depend on the metadata itself, but
+// its size does not depend on their values. It is built as a draft to compute them, and then again
+// with them.
 #include "convert/program/writer.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@
 
 namespace arenite::convert {
 
-// ---- weights: from their author's order to what kernels read (core/packing.h) ----
+// ---- weights: from the author's order to the order that kernels read (core/packing.h) ----
 
 namespace {
 
@@ -135,7 +136,7 @@ void pack_rows(const QuantizedMatrix& matrix, std::span<std::byte> packed) {
   }
 }
 
-// ---- from one packing to another ----
+// ---- repacking ----
 
 // Copies one output from its lane in a source panel to its lane in `panel`: zero point correction,
 // bias, scales and weights. Panels without a correction begin with the bias.
@@ -182,7 +183,7 @@ void repack(const WeightView& weights, Packing packing, std::span<std::byte> pac
   }
 }
 
-// Checks that loaded weights have the size of the tensor, since the packing below relies on it.
+// Checks that loaded weights have the size of the tensor, since packing relies on it.
 void require_size(const ProgramTensor& tensor, uint64_t numbers) {
   if (numbers == uint64_t{tensor.outputs} * tensor.inputs) return;
   throw std::logic_error("the weights of " + tensor.name + " are of another size: this is a bug");
@@ -254,17 +255,18 @@ SegmentPlan plan_segment(const Program& program, Target target) {
   return segment;
 }
 
-// The list of the schema's records that plain structs of the same bytes (format/reader.h) make.
+// Converts plain structs with the same bytes (format/reader.h) to the schema's records.
 template <typename Record, typename T>
 auto write_records(fb::FlatBufferBuilder& builder, const std::vector<T>& records) {
   static_assert(sizeof(T) == sizeof(Record) && std::is_trivially_copyable_v<T>);
-  // Bytes between members would be whatever was in memory; floats alone hide that there are none.
+  // Padding between members would contain uninitialized memory. For structs of floats the trait
+  // cannot tell, but they have no padding.
   static_assert(std::has_unique_object_representations_v<T> || std::is_same_v<T, format::OpView>);
   return builder.CreateVectorOfStructs(reinterpret_cast<const Record*>(records.data()),
                                        records.size());
 }
 
-// Converts bytes to units of kSegmentUnit. REQUIRES: a multiple of it.
+// Converts bytes to units of kSegmentUnit. REQUIRES: a multiple of the unit.
 uint32_t units(uint64_t bytes) {
   const uint64_t count = bytes / format::kSegmentUnit;
   refuse_if(count > UINT32_MAX, "the model takes {} bytes: a file holds at most 256 GB", bytes);
@@ -436,7 +438,7 @@ void write_weights(const Program& program, std::vector<SegmentPlan>& segments, A
   }
 }
 
-// Where each part of the file lies.
+// The location of each part of the file.
 struct FilePlan {
   std::vector<SegmentPlan> segments;
   format::SelfTest self_test;
@@ -517,7 +519,7 @@ void check_format_limits(const Program& program) {
       const float number = op.body.reals[i];
       const bool is_positive = row.type == format::RealType::kPositive;
       const bool is_cap = op.body.kind == format::OpKind::kAttention;
-      // Denormal numbers are refused, since not all CPUs have them.
+      // Denormal numbers are refused, since not all CPUs support them.
       if (!is_positive && number == 0.0f) continue;
       if (std::isnormal(number) && (number > 0.0f || !is_positive) &&
           (!is_cap || is_soft_cap(number))) {
@@ -536,11 +538,11 @@ void check_format_limits(const Program& program) {
   }
 }
 
-// ---- reading back: all but target-specific offsets and the arena's formula ----
+// ---- reading back everything but target-specific offsets and the arena formula ----
 
 namespace {
 
-// Returns a name with all its bytes, where the reader ends it at the first zero. `Names` may be
+// Returns a name with all its bytes, although the reader ends it at the first zero. `Names` may be
 // shorter than the list.
 template <typename Names>
 std::string name_at(const Names& names, uint32_t index) {

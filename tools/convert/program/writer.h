@@ -17,15 +17,14 @@
 
 namespace arenite::convert {
 
-// The elements of a tensor in row-major order; or, bias included, a view of packed weights.
+// The elements of a tensor in row-major order, or a view of packed weights, which include the bias.
 using WeightElements = std::variant<std::vector<float>, QuantizedMatrix, WeightView>;
 WeightElements load_elements(const ProgramTensor& tensor);
 
 // Writes the weights [outputs, inputs] and the bias of `tensor` into `packed`, in the layout of
 // packing.h or as plain rows; lanes beyond the outputs are zero. Repacking weights of another
-// target is lossless: a type has one family of packings, which differ only in the order of
-// elements. REQUIRES: numbers of the tensor's type; packed.size() == stored_bytes(tensor.shape(),
-// packing).
+// target is lossless: all packings of a type differ only in the order of elements. REQUIRES:
+// elements of the tensor's type; packed.size() == stored_bytes(tensor.shape(), packing).
 void pack_weights(const ProgramTensor& tensor, const WeightElements& numbers, Packing packing,
                   std::span<std::byte> packed);
 
@@ -33,7 +32,8 @@ void pack_weights(const ProgramTensor& tensor, const WeightElements& numbers, Pa
 // no op at all, or elements that are not finite.
 void check_format_limits(const Program& program);
 
-// Returns the size of write_model's file without loading any weights. Throws InputError as it does.
+// Returns the size of write_model's file without loading any weights. Throws InputError as
+// write_model does.
 uint64_t model_bytes(const Program& program, const std::vector<Target>& targets,
                      uint32_t self_test_tokens = 0);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates are lazy: a strip of columns is rounded row by row in the cache, and then all columns
-// after it are updated at once, by a product of matrices.
+// Updates are lazy: a strip of columns is rounded row by row in cache, and then all later columns
+// are updated at once, by a matrix product.
 #include "convert/quantize/gptq.h"
 
 #include <Eigen/Cholesky>
@@ -12,8 +12,7 @@
 
 namespace arenite::convert {
 
-// ---- the Hessian: its sums are float32, what rounding adds to them is far below the dampening
-// ----
+// ---- the Hessian: its sums are float32, whose rounding errors are far below the dampening ----
 
 namespace {
 
@@ -39,7 +38,7 @@ void Hessian::add(const ConstMatrix& inputs) {
   rows_ += inputs.rows;
 }
 
-// Multiplies the transpose of one strip of columns at a time with that strip and all later columns.
+// Multiplies the transpose of one strip of columns at a time by that strip and all later columns.
 void Hessian::flush() const {
   for (uint32_t begin = 0; begin < columns_ && pending_ != 0; begin += kColumnsAtOnce) {
     const uint32_t columns = std::min(kColumnsAtOnce, columns_ - begin);
@@ -116,7 +115,7 @@ constexpr uint32_t kStrip = 128;        // columns; whole blocks of q4
 constexpr uint32_t kRowsAtOnce = 2048;  // bounds the memory of matrices with many rows
 static_assert(kStrip % kQ4Block == 0);
 
-// U of the dampened Hessian, if there is one.
+// Returns U of the dampened Hessian, if it exists.
 std::optional<DenseMatrix> factor_of(const Hessian& hessian, GptqReport& report) {
   const DenseMatrix& upper = hessian.upper();
   double sum = 0.0;
@@ -150,7 +149,7 @@ class Rounding {
     }
   }
 
-  // `scales` are per row; those of blocks are chosen here.
+  // `scales` are per row; block scales are chosen here.
   QuantizedMatrix run(std::span<const float> weights, uint32_t rows,
                       std::span<const float> scales) {
     QuantizedMatrix result{type_, rows, columns_};
@@ -172,7 +171,8 @@ class Rounding {
     return result;
   }
 
-  // Squared errors of the layer's outputs: d H d^T for what each row lost, d.
+  // Returns the squared errors of the layer's outputs: d H d^T, where d is the rounding error of a
+  // row.
   std::vector<double> output_errors(std::span<const float> weights, const QuantizedMatrix& matrix,
                                     const DenseMatrix& upper) {
     DenseMatrix lost(matrix.rows, columns_);
@@ -196,8 +196,8 @@ class Rounding {
   }
 
  private:
-  // Rows [begin, end) of a symmetric matrix from the diagonal on. Elements above the diagonal are
-  // doubled, as they also stand for those below it.
+  // Returns rows [begin, end) of a symmetric matrix from the diagonal on. Elements above the
+  // diagonal are doubled, as they also stand for those below it.
   static DenseMatrix strip_of(const DenseMatrix& upper, uint32_t begin, uint32_t end) {
     const uint32_t columns = upper.columns() - begin;
     DenseMatrix strip(end - begin, columns);
@@ -209,7 +209,7 @@ class Rounding {
     return strip;
   }
 
-  // Columns [begin, end) of one row.
+  // Rounds columns [begin, end) of one row.
   void round_strip(uint32_t begin, uint32_t end, size_t row, float* left, float* errors,
                    QuantizedMatrix& result) {
     for (uint32_t i = begin; i < end; ++i) {
@@ -235,7 +235,7 @@ class Rounding {
   MatrixProduct product_;
 };
 
-// Copies all rows of `from` into `to`, from its row `first_row` on, where `wanted` says so.
+// Copies the rows of `from` that `wanted` selects into `to`, starting at its row `first_row`.
 void copy_rows(const QuantizedMatrix& from, const std::vector<bool>& wanted, uint32_t first_row,
                QuantizedMatrix& to) {
   const size_t columns = from.columns;
@@ -249,8 +249,8 @@ void copy_rows(const QuantizedMatrix& from, const std::vector<bool>& wanted, uin
   }
 }
 
-// Puts those rows into `result`, from its row `first_row` on, that are better compensated than
-// rounded as they are there.
+// Replaces the rows of `result`, starting at `first_row`, for which compensated rounding gives a
+// smaller error.
 void compensate(std::span<const float> weights, uint32_t first_row, const Hessian& hessian,
                 Rounding& rounding, QuantizedMatrix& result, GptqReport& report) {
   const size_t columns = result.columns;

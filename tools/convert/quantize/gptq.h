@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPTQ: rounds weights one column after the other, and compensates the error of each column in the
-// columns that follow, so that the layer's outputs change least. Source: Frantar, Ashkboos,
-// Hoefler, Alistarh 2022, GPTQ: Accurate Post-Training Quantization for Generative Pre-trained
-// Transformers, algorithm 1.
+// GPTQ: rounds weights one column after the other, and compensates the error of each column in
+// later columns, to minimize the change of the layer's outputs. Source: Frantar, Ashkboos, Hoefler,
+// Alistarh 2022, GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers,
+// algorithm 1.
 //
 //   Hessian hessian(columns);
 //   hessian.add(inputs);  // [rows, columns], for each piece of calibration data
@@ -34,7 +34,7 @@ class Hessian {
   const DenseMatrix& upper() const;
   std::vector<double> mean_squares() const;  // of each column
 
-  // Memory that a Hessian takes.
+  // Returns the memory that a Hessian takes.
   static uint64_t bytes(uint32_t columns);
 
  private:
@@ -42,7 +42,7 @@ class Hessian {
 
   uint32_t columns_;
   uint64_t rows_ = 0;
-  // Buffers rows, since multiplying many at once takes little longer than one.
+  // Rows are buffered, since multiplying many at once takes little longer than one.
   mutable uint32_t pending_ = 0;
   mutable DenseMatrix rows_pending_;
   mutable DenseMatrix sums_;
@@ -50,22 +50,22 @@ class Hessian {
 };
 
 // Returns the upper triangular U with U^T U = (H + dampening I)^-1, for a symmetric H whose
-// diagonal and above are in `upper`. Returns nullopt if H + dampening I is not positive definite
-// within double precision, or not finite.
+// diagonal and upper triangle are in `upper`. Returns nullopt if H + dampening I is not positive
+// definite within double precision, or not finite.
 std::optional<DenseMatrix> inverse_factor(const DenseMatrix& upper, double dampening);
 
 // Results of a quantization, for the report.
 struct GptqReport {
-  // Rounded with the Hessian's inverse. False: the Hessian is zero, not finite, or not positive
-  // definite with any dampening, and all weights are rounded separately.
+  // Whether weights were rounded with the Hessian's inverse. If false, the Hessian is zero, not
+  // finite, or not positive definite with any dampening, and all weights are rounded separately.
   bool compensated = false;
   // Added to the Hessian's diagonal, as a share of its mean: 0.01, increased tenfold until the
   // result is positive definite.
   double dampening = 0.0;
   uint32_t unused_inputs = 0;  // columns whose inputs are all zero
   uint64_t rounded_rows = 0;   // rows rounded weight by weight, as that loses less
-  // Squared error of the layer's outputs over the calibration data, trace(D H D^T): of rounding
-  // each weight separately, and of the result, which is never larger.
+  // Squared error of the layer's outputs over the calibration data, trace(D H D^T): if each weight
+  // were rounded separately, and of the result, which is never larger.
   double rounding_error = 0.0;
   double error = 0.0;
   ScaleReport scales;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The right factor is packed as if it were the weights of a linear layer.
+// The right factor is packed like the weights of a linear layer.
 #include "convert/quantize/matrix_product.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error over the scale is a jagged curve with many local minima, so scales are tried: of a row
-// a few around the plain one, the best of them then moved to where its values fit best; of a block
-// every eighth bfloat16 in reach, then the neighbours of the best.
+// The error as a function of the scale has many local minima, so candidates are tried. For a row: a
+// few scales around the plain one, the best of them then refitted by least squares. For a block:
+// every eighth bfloat16 in range, then the neighbours of the best.
 #include "convert/quantize/quantizers.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kLanes = 8;
 constexpr size_t kChunk = 256;  // weights whose errors are added in single precision
 
-// Columns that calibration never used still count a little.
+// Columns that calibration never used still get a small weight.
 constexpr double kImportanceMin = 1e-6;  // of the mean
 
 // Candidates of largest weight / scale for a row.
@@ -25,8 +25,7 @@ constexpr float kRowLevels[] = {128.0f, 129.5f, 131.0f, 133.0f, 136.0f, 140.0f, 
                                 155.0f, 168.0f, 190.0f, 220.0f, 254.0f, 320.0f};
 constexpr int kRefits = 3;
 
-// Range of candidates of largest weight / scale for a block. The candidates are the bfloat16 scales
-// in between.
+// Range of candidates of largest weight / scale for a block: all bfloat16 scales in between.
 constexpr float kBlockLevelsMin = 6.0f;
 constexpr float kBlockLevelsMax = 16.0f;
 constexpr int kBlockStride = 8;
@@ -35,8 +34,8 @@ constexpr int kBlockStride = 8;
 // 127.
 constexpr float kExactTolerance = 4.0f * 127.0f * 0x1p-24f;
 
-// To the nearest whole number, ties to even, in a form that compilers turn into SIMD.
-// REQUIRES: |x| < 2^22.
+// Rounds to the nearest integer, ties to even, in a form that compilers vectorize. REQUIRES: |x| <
+// 2^22.
 inline float round_to_even(float x) {
   constexpr float kShift = 0x1.8p23f;
   return (x + kShift) - kShift;
@@ -98,7 +97,7 @@ ScaleSearch::ScaleSearch(TensorType type, uint32_t weights_max)
   assert(type != TensorType::kF32);
 }
 
-// A power of two changes no result, and keeps squares in range.
+// Scaling by a power of two changes no result, and keeps squares in range.
 void ScaleSearch::load(std::span<const float> weights, std::span<const double> importance) {
   assert(weights.size() == importance.size() && weights.size() <= weights_.size());
   count_ = whole_lanes(weights.size());
@@ -157,7 +156,7 @@ void ScaleSearch::try_scale(float scale) {
 }
 
 // Finds a scale at which all weights are integers, as they are if they were quantized before. The
-// first few weights nearly always refute it.
+// first few weights nearly always rule it out.
 bool ScaleSearch::find_exact_scale() {
   for (float level = 1.0f; level <= -levels_.least; level += 1.0f) {
     for (const float sign : {-1.0f, 1.0f}) {
@@ -177,7 +176,7 @@ void ScaleSearch::improve_exact_scale() {
   try_scale(std::nextafter(found, 2.0f));
 }
 
-// The scale that suits the values of the best scale most: least squares.
+// Returns the least-squares scale for the integers of the best scale.
 float ScaleSearch::refitted() const {
   const float inverse = 1.0f / best_scale_;
   double products = 0.0;
@@ -325,7 +324,7 @@ void round_row(std::span<double> row) {
   }
 }
 
-void round_kept_row(std::span<double> row) {
+void round_cached_row(std::span<double> row) {
   double most = 0.0;
   for (const double number : row) {
     if (!std::isfinite(number)) {
@@ -343,10 +342,10 @@ void round_kept_row(std::span<double> row) {
 
 }  // namespace
 
-std::vector<double> as_kept(TensorType kv_cache, std::vector<double> rows, size_t width) {
+std::vector<double> as_cached(TensorType kv_cache, std::vector<double> rows, size_t width) {
   if (kv_cache != TensorType::kInt8 || width == 0) return rows;
   for (size_t begin = 0; begin < rows.size(); begin += width) {
-    round_kept_row(std::span(rows).subspan(begin, width));
+    round_cached_row(std::span(rows).subspan(begin, width));
   }
   return rows;
 }

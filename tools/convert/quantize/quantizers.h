@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounds weights to int8 or int4 with the scales of least error, and activations as the runtime
-// does before it multiplies them with such weights.
+// does before it multiplies them by such weights.
 //
 //   const QuantizedMatrix q8 = quantize(weights, rows, columns, TensorType::kQ8);
 //   dequantize(q8);  // values[r, c] * scales[r]
@@ -20,10 +20,10 @@ namespace arenite::convert {
 // Types of weights, the largest first.
 inline constexpr TensorType kWeightTypes[] = {TensorType::kF32, TensorType::kW8, TensorType::kQ8,
                                               TensorType::kQ4};
-// Those that integers of other files are kept in, and that are chosen among.
+// The types that can hold integers of other files, and that the converter chooses among.
 inline constexpr TensorType kIntegerTypes[] = {TensorType::kQ8, TensorType::kQ4};
 
-// The converter's treatment of each weight type.
+// How the converter uses each weight type.
 struct TypeUse {
   TensorType integers;  // the type that holds the same values, of kIntegerTypes if quantized
   TensorType smaller;   // proposed where weights take too much; the type itself: none
@@ -38,7 +38,7 @@ inline constexpr TypeUse kTypeUses[kWeightTypeCount] = {
 };
 constexpr const TypeUse& use_of(TensorType type) { return kTypeUses[static_cast<uint32_t>(type)]; }
 
-// Whether weights have scales of blocks, each a bfloat16, instead of rows.
+// Whether scales are per block, each a bfloat16, rather than per row.
 constexpr bool has_blocks(TensorType type) { return weight_type(type).block != 0; }
 
 // weight = value * scale of its row, or of its block if the type has blocks.
@@ -75,7 +75,7 @@ constexpr uint32_t weights_per_scale(TensorType type, uint32_t columns) {
   return has_blocks(type) ? weight_type(type).block : columns;
 }
 
-// Effects of the limits of scales, counted in rows, or in blocks for q4.
+// Counts the rows, or the blocks for q4, that the limits of scales affect.
 struct ScaleReport {
   uint64_t zeroed = 0;   // scale below kScaleMin: all values are zero
   uint64_t clamped = 0;  // scale above kScaleMax: large weights are clamped
@@ -95,15 +95,15 @@ int8_t quantize_weight(float weight, float scale, TensorType type);
 // Returns the index of the first NaN or infinity.
 std::optional<size_t> first_non_finite(std::span<const float> weights);
 
-// Finds the scale of a row, or of a block for q4: of all candidates the one whose rounded weights
-// w' minimize
+// Finds the scale of a row, or of a block for q4: among all candidates the one whose rounded
+// weights w' minimize
 //   sum(importance * (w - w')^2)
 // The result is never worse than the scales that map the largest weight to the last value: max /
 // 127, or for q4 max / -8 and max / 7, rounded to bfloat16. Weights that are exact multiples of a
-// scale get that scale. All zeros get 1.
+// scale get that scale. A row of zeros gets scale 1.
 class ScaleSearch {
  public:
-  // For at most `weights_max` weights per scale.
+  // Supports up to `weights_max` weights per scale.
   ScaleSearch(TensorType type, uint32_t weights_max);
 
   // REQUIRES: finite weights; one `importance` >= 0 for each weight.
@@ -164,6 +164,6 @@ void round_activations(std::span<double> rows, size_t width);
 // Rounds keys or values, rows of `width` elements, as a cache of this type stores them: for int8 to
 // 255 steps between +-(the row's largest magnitude), as Int8Row of runtime/ops/kv_cache.h does. A
 // row with an element that is not finite becomes NaN.
-std::vector<double> as_kept(TensorType kv_cache, std::vector<double> rows, size_t width);
+std::vector<double> as_cached(TensorType kv_cache, std::vector<double> rows, size_t width);
 
 }  // namespace arenite::convert

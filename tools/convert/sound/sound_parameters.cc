@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of --sound, and a feature extractor's preprocessor_config.json.
+// Parses the parameters of --sound, and a feature extractor's preprocessor_config.json.
 #include "convert/sound/sound_parameters.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace arenite::convert {
 namespace {
 
-// Sets a parameter; returns what was expected instead, or nothing.
+// Sets a parameter; returns what was expected instead, or an empty string on success.
 using Set = std::function<std::string(SoundParameters&, const std::string&)>;
 
 struct Key {
@@ -124,21 +124,22 @@ std::vector<Key> keys() {
 
 // Default parameters of published programs.
 constexpr std::pair<const char*, const char*> kNames[] = {
-    // WhisperFeatureExtractor.
+    // Default parameters of WhisperFeatureExtractor.
     {"whisper",
      "rate=16000,window=400,hop=160,mels=80,scale=slaney,norm=slaney,log=log10,floor=1e-10,"
      "pad=reflect,last=drop,range=8,mean=-4,deviation=4,length=480000"},
-    // torchaudio.transforms.MelSpectrogram, whose results are energies; and MFCC.
+    // Default parameters of torchaudio.transforms.MelSpectrogram, which returns energies, and of
+    // MFCC.
     {"torchaudio", "rate=16000,window=400,hop=200,mels=128,pad=reflect,log=none"},
     {"torchaudio_mfcc",
      "rate=16000,window=400,hop=200,mels=128,pad=reflect,log=db,floor=1e-10,range=80,mfcc=40"},
-    // librosa.feature.melspectrogram, and mfcc.
+    // Default parameters of librosa.feature.melspectrogram and mfcc.
     {"librosa",
      "rate=22050,window=2048,hop=512,mels=128,scale=slaney,norm=slaney,pad=zeros,log=none"},
     {"librosa_mfcc",
      "rate=22050,window=2048,hop=512,mels=128,scale=slaney,norm=slaney,pad=zeros,log=db,"
      "floor=1e-10,range=80,mfcc=20"},
-    // torchaudio.compliance.kaldi.fbank, without its dither.
+    // Default parameters of torchaudio.compliance.kaldi.fbank, without its dither.
     {"kaldi",
      "rate=16000,window=400,hop=160,fft=512,mels=23,shape=povey,frames=window,dc=remove,"
      "preemphasis=0.97,scale=kaldi,low=20,floor=1.1920929e-07"},
@@ -163,16 +164,16 @@ void set_keys(std::string_view text, SoundParameters& parameters) {
   }
 }
 
-// Returns why the parameters contradict each other; empty: they do not.
+// Returns why the parameters contradict each other; empty if they do not.
 std::string problem_of(const SoundParameters& p) {
   for (const auto& [name, value] : {std::pair("rate", p.rate), std::pair("window", p.window),
                                     std::pair("hop", p.hop), std::pair("mels", p.bands)}) {
-    if (value == 0) return fmt::format("pass {}=N, or a name that says it", name);
+    if (value == 0) return fmt::format("pass {}=N, or a name that implies it", name);
   }
   if (!has_transform(p.points)) {
     return fmt::format(
-        "fft={}: there are transforms of {} to {} points, even and half of them a product of 2, 3, "
-        "5 and 7; pass fft=N with zeros behind the window, if the training did",
+        "fft={}: supported are even numbers from {} to {} whose halves are products of 2, 3, 5 and "
+        "7; pass fft=N with zeros after the window, if training did that",
         p.points, kPointsMin, kPointsMax);
   }
   if (p.window > p.points)
@@ -189,7 +190,7 @@ std::string problem_of(const SoundParameters& p) {
   if (p.logarithm != Logarithm::kNone && p.floor == 0.0 && p.added == 0.0) {
     return "pass floor=X, the least energy, or add=X, before the logarithm; or log=none";
   }
-  if (p.has_peak && p.range == 0.0) return "peak=X is what range=X is below: pass that, too";
+  if (p.has_peak && p.range == 0.0) return "peak=X needs range=X, which is relative to it";
   const bool is_kaldis = p.removes_mean || p.emphasis != 0.0;
   if (is_kaldis && p.frames != FramesOf::kWindow && p.window != p.points) {
     return "dc=remove and preemphasis=X need frames=window";
@@ -210,12 +211,13 @@ SoundParameters of_whisper(ConfigFields& fields) {
   fields.expect("do_normalize", false, "each sound is normalized");
   parameters.length = uint64_t{fields.count("chunk_length", 30)} * parameters.rate;
   fields.expect("n_samples", parameters.length, "chunk_length times sampling_rate differs");
-  // Whisper computes its filters, whatever the file says, and nb_max_frames follows.
+  // Whisper computes its filters, whatever the file says, and nb_max_frames follows from other
+  // fields.
   fields.pass_over({"mel_filters", "nb_max_frames"});
   return parameters;
 }
 
-// ASTFeatureExtractor's are Kaldi's, with a symmetric Hann window.
+// ASTFeatureExtractor uses Kaldi's parameters, with a symmetric Hann window.
 SoundParameters of_spectrogram_transformer(const nlohmann::json& json, ConfigFields& fields) {
   SoundParameters parameters;
   set_keys(kNames[std::size(kNames) - 1].second, parameters);
@@ -259,9 +261,9 @@ SoundParameters of_config(const std::string& file) {
 }  // namespace
 
 std::string sound_grammar() {
-  std::string text = "Names stand for what a program does if it is told no more:\n";
+  std::string text = "A name stands for the defaults of a program:\n";
   for (const auto& [name, meaning] : kNames) text += fmt::format("  {}\n    {}\n", name, meaning);
-  text += "\nKeys, of which rate, window, hop and mels must be said:\n";
+  text += "\nKeys, of which rate, window, hop and mels are required:\n";
   for (const Key& key : keys()) text += fmt::format("  {}={}\n", key.name, key.values);
   return text;
 }

@@ -22,7 +22,7 @@ enum class Logarithm { kNone, kNatural, kTen, kDecibel };
 enum class SoundPadding { kNone, kZeros, kReflect };
 enum class FramesOf { kTransform, kWindow };
 
-// Zeros are unset.
+// Zero means that a field is unset.
 struct SoundParameters {
   uint32_t rate = 0;
   uint32_t window = 0;
@@ -72,12 +72,12 @@ struct SoundMatrix {
 SoundTable make_sound_table(const SoundNumbers& numbers, const std::vector<double>& window,
                             const SoundMatrix& bands, const SoundMatrix& cosines);
 
-// Parses "NAME,KEY=VALUE,...", where NAME stands for the defaults of a program, or a
+// Parses "NAME,KEY=VALUE,...", where NAME stands for a program's defaults, or a
 // preprocessor_config.json. Throws InputError.
 SoundParameters parse_sound(const std::string& text);
 
-// Returns N of "rate=N", the only parameter that a program of samples leaves open; 0 for other
-// text.
+// Returns N of "rate=N", the only parameter that a program with samples as input does not
+// determine; 0 for other text.
 uint32_t rate_alone(const std::string& text);
 
 // Computes the tables in double precision, then rounds. Throws InputError for unsupported

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows, roots of unity, triangles of bands and cosines, by their public definitions.
+// Windows, roots of unity, triangular bands and cosines, by their published definitions.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-// HTK's is 2595 log10(1 + f / 700), Kaldi's the same to a factor. Slaney's is linear below 1 kHz,
-// 15 mels there, and then 27 for each factor of 6.4.
+// HTK's scale is 2595 log10(1 + f / 700), Kaldi's the same up to a factor. Slaney's is linear below
+// 1 kHz (15 mel), and then has 27 mel for each factor of 6.4.
 double mel_of(MelScale scale, double hertz) {
   if (scale != MelScale::kSlaney) return 2595.0 * std::log10(1.0 + hertz / 700.0);
   if (hertz < 1000.0) return hertz * 3.0 / 200.0;
@@ -52,8 +52,8 @@ void add_roots(uint32_t of, uint32_t count, std::vector<float>& tables) {
   }
 }
 
-// Triangles between three neighbours of edges that are evenly apart in mel, straight in hertz, or,
-// as Kaldi has them, in mel.
+// Returns triangular bands between three neighbouring edges. Edges are evenly spaced in mel; the
+// sides are linear in hertz or, for Kaldi, in mel.
 SoundMatrix bands_of(const SoundParameters& parameters, uint32_t bins) {
   const bool in_mel = parameters.scale == MelScale::kKaldi;
   const double low = mel_of(parameters.scale, parameters.low);
@@ -131,7 +131,7 @@ SoundNumbers numbers_of(const SoundParameters& parameters, uint32_t window) {
 
 SoundTable make_sound_table(const SoundParameters& parameters) {
   // Frames of torch.stft and librosa are as long as the transform, with the window in the middle.
-  // If frames are centred, the zeros at both ends can be left out.
+  // If frames are centred, the zeros at both ends can be dropped.
   const uint32_t zeros = parameters.points - parameters.window;
   const bool cuts_window =
       parameters.frames == FramesOf::kWindow ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types and ranges of config fields, and the names of those that switch something off.
+// Types and ranges of config fields, and the names of fields that turn something off.
 #include "convert/spec/config_fields.h"
 
 #include <algorithm>
@@ -16,18 +16,18 @@ using nlohmann::json;
 
 namespace {
 
-// Switches that some program has on by default, so that false changes the computation.
+// Switches that some programs turn on by default, so that false changes the computation.
 constexpr std::string_view kOnByDefault[] = {
-    // Norms before attention and MLP rather than after them, the last norm, and their kind.
+    // Norms before attention and MLP rather than after them, the last norm, and the kind of norms.
     "do_layer_norm_before", "final_layer_norm", "final_norm", "norm_first", "normalize_before",
     "pre_norm", "prenorm", "qk_norm", "rms_norm", "use_final_norm", "use_pre_norm", "use_qk_norm",
     "use_rms_norm", "use_rmsnorm",
-    // Queries that see earlier keys only.
+    // Causal attention.
     "causal", "causal_attention", "is_causal", "use_causal_mask",
     // Positions.
     "rope", "rotary", "use_absolute_position_embeddings", "use_position_embeddings", "use_rope",
     "use_rotary", "use_rotary_emb", "use_rotary_embedding", "use_rotary_embeddings",
-    // Scores multiplied by 1/sqrt(head_dim), and what is added to the residual stream.
+    // Score scaling by 1/sqrt(head_dim), and what is added to the residual stream.
     "parallel_attn", "parallel_residual", "scale_attention", "scale_attn", "scale_attn_weights",
     "scale_qk", "use_parallel_residual", "use_residual"};
 
@@ -37,7 +37,7 @@ bool is_on_by_default(const std::string& name) {
          std::end(kOnByDefault);
 }
 
-// False, "", [] and {}: what programs write for features that are not used.
+// Whether the value is false, "", [] or {}, which programs write for unused features.
 bool asks_for_nothing(const json& value) {
   if (value.is_boolean()) return !value.get<bool>();
   if (value.is_string()) return value.get_ref<const std::string&>().empty();
@@ -101,8 +101,8 @@ uint32_t ConfigFields::count(const std::string& name, std::optional<uint32_t> fa
 double ConfigFields::positive(const std::string& name, std::optional<double> fallback) {
   const json* value = take(name, !fallback);
   if (value == nullptr) return *fallback;
-  // The runtime computes in float32: the value must not round to 0 or infinity, nor be subnormal,
-  // since not all CPUs support that.
+  // The runtime computes in float32, so the value must not round to 0 or infinity, nor be
+  // subnormal, since not all CPUs support that.
   if (!value->is_number() || !(value->get<double>() > 0.0) ||
       !std::isnormal(static_cast<float>(value->get<double>()))) {
     refuse_form(name, "expected a number above 0, of 1.2e-38 to 3.4e+38");
@@ -176,8 +176,8 @@ std::vector<std::string> ConfigFields::finish() const {
   }
   if (unknown.empty()) return passed_over;
   throw UnsupportedError(
-      "{}: what these fields ask for is not known, and may change what the model computes:{}\n"
-      "remove those that do not matter for this model",
+      "{}: these fields are unknown, and may change what the model computes:{}\nremove those that "
+      "do not matter for this model",
       where_, unknown);
 }
 

@@ -19,15 +19,15 @@
 
 namespace arenite::convert {
 
-// The input is well formed but not supported this way; another way to convert the model may be.
+// The input is valid but unsupported in this form; the model may be convertible in another form.
 class UnsupportedError : public InputError {
  public:
   using InputError::InputError;
 };
 
-// Getters throw InputError that names the file, the field and its value if the value is invalid;
-// without a fallback also if the field is absent. A null field counts as absent, as in the programs
-// that write configs.
+// Getters throw InputError that names the file, the field and its value if the value is invalid
+// and, without a fallback, if the field is absent. A null field counts as absent, as in the
+// programs that write configs.
 class ConfigFields {
  public:
   // `where` names the file, and the object in it, for messages.
@@ -70,7 +70,7 @@ class ConfigFields {
   std::vector<std::string> finish() const;
 
  private:
-  // nullptr if absent or null; throws if the field is required.
+  // Returns nullptr if absent or null; throws if the field is required.
   const nlohmann::json* take(const std::string& name, bool must_be_there = false);
   const nlohmann::json* find(const std::string& name) const;
   [[noreturn]] void refuse_form(const std::string& name, const std::string& expected) const;

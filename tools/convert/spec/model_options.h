@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options about a model that its file leaves open.
+// Options for facts about a model that its file leaves open.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct EmbeddingScale {
   friend bool operator==(const EmbeddingScale&, const EmbeddingScale&) = default;
 };
 
-// Options must agree with the file where it says the same. Facts that neither says are required or
-// assumed, depending on the kind of model, and assumptions are reported.
+// Options must agree with the file where both state a fact. Facts that neither states are required
+// or assumed, depending on the kind of model, and assumptions are reported.
 struct ModelOptions {
   uint32_t heads = 0;  // 0: unset
   std::optional<Activation> activation{};
@@ -59,8 +59,8 @@ struct ModelOptions {
   std::optional<MaskOnes> mask_ones{};
   uint32_t context = 0;  // rows and columns of its mask to keep; 0: all
 
-  // Whether an option is set that only attention modules have.
-  bool ask_for_module() const { return module || features != 0 || mask_ones; }
+  // Whether an option is set that only applies to attention modules.
+  bool has_module_options() const { return module || features != 0 || mask_ones; }
 };
 
 const char* name(PoolingChoice choice);          // as in options and configs: "pooler"
@@ -71,19 +71,19 @@ std::string option_text(MaskChoice mask, uint32_t window);
 
 // Throws InputError that begins with `where` if the options' heads or activation differ from the
 // config's.
-void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
-                const std::string& where);
+void check_config_agrees(const ModelOptions& options, uint32_t heads, Activation activation,
+                         const std::string& where);
 
-// Returns the set options that Hugging Face and GGUF configs always answer, such as mask, scales
-// and epsilon, as on the command line: "--causal, --scale".
+// Returns the set options for facts that Hugging Face and GGUF configs always state, such as mask,
+// scales and epsilon, as on the command line: "--causal, --scale".
 std::vector<std::string> options_of_state_dicts(const ModelOptions& options);
 
-// Throws InputError that begins with `where` if any of these is set for a model with a complete
-// config.
+// Throws InputError that begins with `where` if any of these options is set for a model with a
+// complete config.
 void refuse_options_of_state_dicts(const ModelOptions& options, const std::string& where);
 
 // Throws InputError for any option about the computation, which exported programs define
 // themselves.
-void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where);
+void refuse_computation_options(const ModelOptions& options, const std::string& where);
 
 }  // namespace arenite::convert

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks and derives sizes of a spec, and names options, with the files that may answer them.
+// Checks and derives sizes of a spec, and names the options, and the files, that may supply facts.
 #include "convert/spec/model_spec.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ TransformerSpec decoder_spec() {
 void note_passed_over(const std::vector<std::string>& fields, TransformerSpec& spec) {
   if (fields.empty()) return;
   spec.notes.push_back(
-      fmt::format("passed over, as they are false or empty: {}", fmt::join(fields, ", ")));
+      fmt::format("ignored, as they are false or empty: {}", fmt::join(fields, ", ")));
 }
 
 void check_sizes(const TransformerSpec& spec, size_t layers, const std::string& where) {
@@ -72,10 +72,8 @@ namespace {
 void refuse_options(const std::vector<std::string>& given, const char* source,
                     const std::string& where) {
   if (given.empty()) return;
-  throw InputError(
-      "{}: {}: {} says what this model computes, so that nothing is left to be said: drop the "
-      "option{}",
-      where, fmt::join(given, ", "), source, given.size() == 1 ? "" : "s");
+  throw InputError("{}: {}: {} defines the whole computation of this model: drop the option{}",
+                   where, fmt::join(given, ", "), source, given.size() == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -116,10 +114,10 @@ std::string option_text(MaskChoice mask, uint32_t window) {
   return "";
 }
 
-void check_said(const ModelOptions& options, uint32_t heads, Activation activation,
-                const std::string& where) {
+void check_config_agrees(const ModelOptions& options, uint32_t heads, Activation activation,
+                         const std::string& where) {
   if (options.heads != 0 && options.heads != heads) {
-    throw InputError("{}: {} heads were asked for, but the model has {}: drop the option", where,
+    throw InputError("{}: {} heads were requested, but the model has {}: drop the option", where,
                      options.heads, heads);
   }
   if (options.activation && *options.activation != activation) {
@@ -144,7 +142,7 @@ void refuse_options_of_state_dicts(const ModelOptions& options, const std::strin
   refuse_options(options_of_state_dicts(options), "the model's own config", where);
 }
 
-void refuse_options_of_unsaid(const ModelOptions& options, const std::string& where) {
+void refuse_computation_options(const ModelOptions& options, const std::string& where) {
   std::vector<std::string> given = options_of_state_dicts(options);
   if (options.heads != 0) given.emplace_back("--heads");
   if (options.activation) given.emplace_back("--activation");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Specs of a decoder, an encoder or a single attention module as its author trained it, independent
 // of the file format, before anything is folded, fused or packed. Readers fill them in; build_graph
-// makes the graph.
+// builds the graph.
 #pragma once
 
 #include <cmath>
@@ -37,10 +37,10 @@ struct WeightRef {
   // Loads the elements before rounding to float32; empty if rounding changes nothing.
   std::function<std::vector<double>()> load_f64{};
   // Loads the file's integers and scales, if `quantized` has a type. Their products equal the
-  // elements of `load`, except that scales of blocks are bfloat16 here and mostly binary16 in
-  // files. Code that moves whole rows keeps both members; code that changes elements otherwise must
-  // clear them. quantized_weights.h decides when they can be used. After types were chosen
-  // (program/weights.h), loads what the model file holds.
+  // elements of `load`, except that block scales are bfloat16 here and mostly binary16 in files.
+  // Code that moves whole rows keeps both members; code that changes elements otherwise must clear
+  // them. quantized_weights.h decides when they can be used. After types are chosen
+  // (program/weights.h), loads the elements of the model file.
   QuantizedForm quantized{};
   std::function<QuantizedMatrix()> load_quantized{};
 
@@ -73,7 +73,7 @@ struct NormSpec {
   bool gain_plus_one = false;
 };
 
-// Facts that a conversion rests on besides the tensors, for reports.
+// Facts other than tensors that a conversion relies on, for reports.
 struct Account {
   std::vector<std::string> given;    // "--heads 4", "activation gelu, from 'config.json'"
   std::vector<std::string> assumed;  // "scores times 1/sqrt(head_dim)"
@@ -166,7 +166,7 @@ struct TransformerSpec {
   std::optional<RopeSpec> rope;
   // ALiBi: head h adds alibi_slopes[h] * (key - query) to each score; empty: none.
   std::vector<double> alibi_slopes;
-  // projection of features; ELECTRA's from embedding_dim to model_dim
+  // Projection of features; in ELECTRA, from embedding_dim to model_dim.
   std::optional<LinearSpec> input;
   std::vector<LayerSpec> layers;
   std::optional<NormSpec> final_norm;
@@ -180,7 +180,7 @@ struct TransformerSpec {
 
   // For encoders.
   SelectKind pooling = SelectKind::kAsAsked;
-  // further poolings, concatenated along the columns; none are kNone
+  // Further poolings, concatenated along the columns; none is kNone.
   std::vector<SelectKind> more_pooling;
   std::vector<HeadStepSpec> head;   // applied to each pooled row
   std::vector<std::string> labels;  // of the output's classes; empty: none, or not named
@@ -195,15 +195,15 @@ TransformerSpec decoder_spec();
 // Adds the note that names `fields` of the config, which ConfigFields::finish passed over.
 void note_passed_over(const std::vector<std::string>& fields, TransformerSpec& spec);
 
-// Throws InputError for inconsistent sizes. Called before anything is read for a size, such as an
-// unreasonable number of layers.
+// Throws InputError for inconsistent sizes, and for unreasonable ones such as the number of layers.
+// Called before anything of these sizes is read.
 void check_sizes(const TransformerSpec& spec, size_t layers, const std::string& where);
 
-// Returns model_dim / heads, for configs without head_dim. Throws InputError unless heads divide
-// it.
+// Returns model_dim / heads, for configs without head_dim. Throws InputError unless `heads` divides
+// model_dim.
 uint32_t even_head_dim(uint32_t model_dim, uint32_t heads, const std::string& where);
 
-// Width of the pooled rows, and of the model's output rows.
+// Returns the width of the pooled rows, and of the model's output rows.
 uint32_t pooled_width(const TransformerSpec& spec);
 uint32_t output_width(const TransformerSpec& spec);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks names, shapes, types and values. Reordered copies exist only while a weight is loaded.
-// Buffers named mask, bias or tril hold ones and zeros with either meaning: which, is decided here.
+// Buffers named mask, bias or tril hold ones and zeros with either meaning; this file decides
+// which.
 #include "convert/spec/model_tensors.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ constexpr size_t kMissingListed = 30;
 const PartNames kLeaves[] = {{".weight", ".bias"}, {"_weight", "_bias"}, {".scale", ".shift"},
                              {".gamma", ".beta"},  {".a_2", ".b_2"},     {"", ""}};
 
-// The values of `tensor`, which are to be weights.
+// Returns the values of `tensor`, to be used as weights.
 template <typename Real>
 std::vector<Real> require_finite(std::vector<Real> values, const StoredTensor& tensor) {
   const auto bad = std::ranges::find_if_not(
@@ -46,7 +47,7 @@ WeightRef weight_of(const StoredTensor& tensor, uint32_t rows, uint32_t columns)
   return weight;
 }
 
-// Lets `change` work on all that `weight` loads. What is quantized is dropped.
+// Applies `change` to everything that `weight` loads, and drops its quantized form.
 template <typename Change>
 void change_load(WeightRef& weight, const Change& change) {
   weight.quantized = {};
@@ -56,7 +57,7 @@ void change_load(WeightRef& weight, const Change& change) {
   weight.load_f64 = [change, load = std::move(weight.load_f64)] { return change(load()); };
 }
 
-// `shape` without extents of 1, as far as it has more than `rank` dimensions.
+// Drops extents of 1 from `shape`, as long as it has more than `rank` dimensions.
 std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
   while (shape.size() > rank) {
     const auto one = std::find(shape.begin(), shape.end(), 1u);
@@ -66,7 +67,7 @@ std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
   return shape;
 }
 
-// The rows of `stored`, [rows, columns], that `order` names.
+// Returns the rows of `stored`, [rows, columns], that `order` selects.
 template <typename Number>
 std::vector<Number> selected(const std::vector<Number>& stored, size_t columns,
                              const RowOrder& order) {
@@ -103,7 +104,7 @@ void stack_quantized(const std::vector<WeightRef>& weights, WeightRef& stacked) 
 }
 
 template <typename Load>
-auto below_one_another(const std::vector<WeightRef>& weights, const Load& load) {
+auto stacked_values(const std::vector<WeightRef>& weights, const Load& load) {
   auto values = load(weights.front());
   for (const WeightRef& weight : std::span(weights).subspan(1)) {
     const auto rows = load(weight);
@@ -215,12 +216,12 @@ LinearSpec stack_rows(std::vector<LinearSpec> parts) {
   const bool is_exact = std::ranges::none_of(
       weights, [](const WeightRef& weight) { return static_cast<bool>(weight.load_f64); });
   stacked.weight.load = [weights] {
-    return below_one_another(weights, [](const WeightRef& weight) { return weight.load(); });
+    return stacked_values(weights, [](const WeightRef& weight) { return weight.load(); });
   };
   stacked.weight.load_f64 = {};
   if (!is_exact) {
     stacked.weight.load_f64 = [weights] {
-      return below_one_another(weights, [](const WeightRef& weight) { return weight.exact(); });
+      return stacked_values(weights, [](const WeightRef& weight) { return weight.exact(); });
     };
   }
   return stacked;
@@ -448,7 +449,7 @@ class LayerReader {
     layer.value = select_rows(fused, rows_of_heads(2));
   }
 
-  // Queries are part 0 of each head, keys 1 and values 2.
+  // In each head, queries are part 0, keys part 1 and values part 2.
   RowOrder rows_of_heads(uint32_t part) const {
     RowOrder order;
     order.reserve(size_t{spec_.heads} * spec_.head_dim);
@@ -476,8 +477,8 @@ NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSe
                                has_bias ? bias.value_or(settings.norm_bias) : Presence::kNone);
   norm.gain_plus_one = settings.gain_plus_one;
   if (!settings.has_sample_norm) return norm;
-  // The deviation of a sample divides by one less; epsilon beside it is twice as much beside the
-  // variance, for deviations near 1.
+  // The sample deviation divides by n - 1. Near a deviation of 1, an epsilon added to it equals
+  // twice that epsilon added to the variance.
   const double sample = std::sqrt((features - 1.0) / features);
   for (double& gain : norm.gain) gain *= sample;
   norm.epsilon = 2.0 * settings.epsilon;
@@ -493,11 +494,12 @@ void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames&
   }
 }
 
-// ---- buffers of masks ----
+// ---- mask buffers ----
 
 namespace {
 
-// Additive masks hide with -infinity, the lowest float, -1e9, -10000: anything from here down.
+// Additive masks hide with -infinity, the lowest float, -1e9 or -10000, so this value or less
+// hides.
 constexpr double kHidingAtMost = -1e4;
 constexpr uint64_t kPositionsMax = 1u << 15;
 
@@ -507,7 +509,7 @@ uint32_t mask_positions(const StoredTensor& tensor, const std::string& file) {
   bool square = rank >= 2 && shape[rank - 1] == shape[rank - 2] && shape[rank - 1] > 0;
   for (size_t i = 0; i + 2 < rank; ++i) square = square && shape[i] == 1;
   if (!square) {
-    throw InputError("{}: mask {} has shape [{}]: expected [T, T], leading ones allowed", file,
+    throw InputError("{}: mask {} has shape [{}]: expected [T, T], or leading extents of 1", file,
                      quote(tensor.name), fmt::join(shape, ", "));
   }
   if (shape[rank - 1] > kPositionsMax) {
@@ -517,8 +519,8 @@ uint32_t mask_positions(const StoredTensor& tensor, const std::string& file) {
   return static_cast<uint32_t>(shape[rank - 1]);
 }
 
-// Whether the buffer is additive: 0 shows and a large negative number hides. Throws InputError for
-// values other than 0 and 1, or 0 and such numbers.
+// Whether the buffer is additive: 0 shows and a large negative number hides. Throws InputError
+// unless all values are 0 and 1, or 0 and such numbers.
 bool is_additive(const std::vector<float>& values, const StoredTensor& tensor,
                  const std::string& file) {
   bool has_one = false;
@@ -550,7 +552,7 @@ bool hides_a_row(const DenseMask& dense, bool visible_value) {
   return false;
 }
 
-// 1, 0, or neither if the diagonal is not all the same.
+// Returns the diagonal's value, or nullopt if it is not constant.
 std::optional<bool> diagonal(const DenseMask& dense) {
   for (uint32_t i = 1; i < dense.positions; ++i) {
     if (dense.at(i, i) != dense.at(0, 0)) return std::nullopt;
@@ -562,7 +564,7 @@ std::optional<bool> diagonal(const DenseMask& dense) {
 bool decide(const DenseMask& ones, const std::string& name, std::optional<MaskOnes> given,
             std::string& meaning) {
   if (given) {
-    meaning = *given == MaskOnes::kVisible ? "1 shows, as asked" : "1 hides, as asked";
+    meaning = *given == MaskOnes::kVisible ? "1 shows, as requested" : "1 hides, as requested";
     return *given == MaskOnes::kVisible;
   }
   const bool as_shown = hides_a_row(ones, true);

@@ -23,10 +23,10 @@
 
 namespace arenite::convert {
 
-// Indices of source rows, in the wanted order.
+// Indices of source rows, in the order of the result.
 using RowOrder = std::vector<uint32_t>;
 
-// Rows [first, first + count).
+// Returns rows [first, first + count).
 RowOrder row_range(uint32_t first, uint32_t count);
 
 // Returns the row order that converts query or key heads from rotation of neighbours (2i, 2i + 1)
@@ -37,8 +37,8 @@ RowOrder halves_of_pairs(uint32_t heads, uint32_t head_dim, uint32_t rotary_dim)
 // Transposes a weight that a layer stores as [inputs, outputs], such as GPT-2's Conv1D.
 WeightRef transpose(WeightRef weight);
 
-// Selects the rows of `weight`, quantized ones too, or the elements of a vector, in this order. An
-// empty vector (absent) stays empty. REQUIRES: every row exists.
+// Selects rows of `weight` by `order`, including quantized ones, or elements of a vector. An empty
+// vector (absent) stays empty. REQUIRES: every row exists.
 WeightRef select_rows(WeightRef weight, RowOrder order);
 std::vector<double> select_rows(const std::vector<double>& vector, const RowOrder& order);
 LinearSpec select_rows(const LinearSpec& linear, const RowOrder& order);
@@ -52,11 +52,10 @@ void split_fused(Layer& layer, const LinearSpec& fused, uint32_t query_rows, uin
   layer.value = select_rows(fused, row_range(query_rows + key_rows, key_rows));
 }
 
-// Concatenates the rows of all `parts`. REQUIRES: equal widths, and all of them have a bias or none
-// has.
+// Concatenates the rows of all `parts`. REQUIRES: equal widths, and a bias in all parts or in none.
 LinearSpec stack_rows(std::vector<LinearSpec> parts);
 
-// "'file': 'tensor'", for messages.
+// Returns "'file': 'tensor'", for messages.
 std::string place_of(const StoredTensor& tensor);
 
 // Throws InputError unless `tensor` is a matrix whose sides are within limits.
@@ -72,7 +71,7 @@ struct PartNames {
   std::string weight, bias;
 };
 
-// Suffixes of a part's tensors: {".weight", ".bias"}, and alternatives in use.
+// Suffixes of a part's tensors: {".weight", ".bias"}, and common alternatives.
 std::span<const PartNames> part_leaves();
 
 // A missing tensor yields an empty result and is recorded, so that `finish` can name all of them at
@@ -105,7 +104,8 @@ class ModelTensors {
 
   // Takes the part `name`: a weight [outputs, inputs] and a bias [outputs].
   LinearSpec linear(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
-  // Takes it with the sizes in the file. Throws InputError if the weight is missing or no matrix.
+  // Takes the part with the sizes in the file. Throws InputError if the weight is missing or not a
+  // matrix.
   LinearSpec linear(const std::string& name);
   // Takes a weight stored as [inputs, outputs], unless the tensor is marked is_by_outputs.
   LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
@@ -149,8 +149,8 @@ enum class FusedRows {
   kHeads,   // [heads][query, key, value][head_dim]
 };
 
-// Names relative to the layer's, without ".weight" and ".bias". A null pointer: absent. "{}" stands
-// for the index of a head, if each head has projections of its own.
+// Names relative to the layer's, without ".weight" and ".bias". A null pointer means absent. "{}"
+// stands for the index of a head, if each head has its own projections.
 struct LayerNames {
   const char* attention_norm;
   const char* mlp_norm = nullptr;
@@ -182,7 +182,7 @@ inline constexpr LayerNames kMetaLlama = {.attention_norm = "attention_norm",
                                           .down = "feed_forward.w2",
                                           .norm = NormKind::kRms};
 
-// Settings of all layers from the config. An optional tensor is in all layers or in none.
+// Settings of all layers from the config. An optional tensor is either in all layers or in none.
 struct LayerSettings {
   double epsilon = 0.0;
   Presence qkv_bias = Presence::kRequired;
@@ -194,7 +194,7 @@ struct LayerSettings {
   bool has_head_norms = false;
   bool gain_plus_one = false;
   bool is_parallel = false;
-  // per layer, keys that a query sees, including its own; 0: all; empty: all
+  // For each layer, the number of keys that a query sees, including its own; 0: all; empty: all.
   std::vector<uint32_t> windows{};
 };
 
@@ -214,16 +214,16 @@ struct MaskBuffer {
 };
 
 // Reads a mask buffer [T, T] (leading dimensions of 1 are accepted) of 0 and 1, bool, or 0 and a
-// large negative number or -infinity. Whether 0 or 1 hides a key is decided by the first of:
-// `ones`, if given; the reading that hides no row entirely; the reading that shows each query its
-// own position; the name, where `mask` means that 1 hides (masked_fill) and `bias` or `tril` that 0
-// hides. `positions` above 0 keeps only that many rows and columns. Throws InputError; `file` is
-// quoted, for messages.
+// large negative number or -infinity. Whether 0 or 1 hides a key is decided by the first of these
+// that applies: `ones`, if given; the reading that hides no row entirely; the reading that shows
+// each query its own position; the name, where `mask` means that 1 hides (masked_fill) and `bias`
+// or `tril` that 0 hides. `positions` above 0 keeps only that many rows and columns. Throws
+// InputError; `file` is quoted, for messages.
 MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file, uint32_t positions,
                             std::optional<MaskOnes> ones);
 
-// A band mask: each token sees itself, earlier tokens as far as `window`, and later tokens unless
-// the model is causal.
+// A band mask: each token sees itself, earlier tokens within `window`, and later tokens unless the
+// model is causal.
 struct BandChoice {
   bool causal = false;
   uint32_t window = 0;  // keys that a query sees, including its own; 0: all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spreads scales of groups over blocks, and rounds them.
+// Expands group scales to block scales, and rounds them.
 #include "convert/spec/quantized_weights.h"
 
 #include <algorithm>

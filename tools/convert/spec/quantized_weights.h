@@ -23,7 +23,7 @@ struct ScaledIntegers {
   std::vector<float> scales = {};   // [rows, columns / group], not rounded
 };
 
-// Throws InputError if weights are too large for any scale; `rule` is the --keep option that leaves
+// Throws InputError if weights are too large for any scale; `rule` is the --keep option that keeps
 // them in float32.
 void check_scales(const ScaleReport& scales, const std::string& name, const std::string& rule);
 
@@ -31,13 +31,13 @@ void check_scales(const ScaleReport& scales, const std::string& name, const std:
 std::vector<float> products(const ScaledIntegers& integers);
 
 // Whether one of kIntegerTypes can hold integers of `bits` bits with a scale for each `group` of
-// `columns`: groups are whole blocks, or whole rows if the type has no blocks.
+// `columns`: groups must be whole blocks, or whole rows if the type has no blocks.
 bool can_hold(TensorType type, uint32_t bits, uint32_t columns, uint32_t group);
 
-// Converts to a type with unchanged integers; rounds the scales of blocks to bfloat16. A zero
-// scale becomes scale 1 with zero integers. Scales may be negative, as in GGUF's Q4_0. Throws
-// InputError that begins with `where` for a scale that is not finite, or too large or small for the
-// kernels. REQUIRES: can_hold.
+// Converts to a type with unchanged integers; rounds block scales to bfloat16. A zero scale becomes
+// scale 1 with zero integers. Scales may be negative, as in GGUF's Q4_0. Throws InputError that
+// begins with `where` for a scale that is not finite, or too large or small for the kernels.
+// REQUIRES: can_hold.
 QuantizedMatrix keep_integers(ScaledIntegers integers, TensorType type, const std::string& where);
 
 // Whether the file stores `weight` in the form of `type`, or of a type with the same values.

@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kThetaFallback = 10000.0;  // what every family defaults to
 
-// The field that `outer` keeps under some of `names` and `inner` under `inner_name`. Throws
-// InputError where two of them are there and differ.
+// Returns the value that `outer` has under one of `names` or `inner` under `inner_name`. Throws
+// InputError if several are present and differ.
 double agreed(ConfigFields* inner, ConfigFields& outer, const std::vector<const char*>& names,
               const char* inner_name, double fallback) {
   std::optional<double> value;
@@ -34,7 +34,7 @@ double agreed(ConfigFields* inner, ConfigFields& outer, const std::vector<const 
   return value.value_or(fallback);
 }
 
-// "type" is the older name. The field stays out of `finish` either way.
+// "type" is the older name. finish() accepts the field either way.
 std::string rope_type(ConfigFields& scaling) {
   const std::string older = scaling.text("type", "default");
   const std::string type = scaling.text("rope_type", older);
@@ -44,8 +44,8 @@ std::string rope_type(ConfigFields& scaling) {
   return type;
 }
 
-// Slows down the waves that are longer than the trained context allows, and blends in between.
-// Source: the reference code of Llama 3.1.
+// Lowers the frequencies of wavelengths that are too long for the trained context, with a blend in
+// between. Source: the reference code of Llama 3.1.
 void apply_llama3(RopeSpec& rope, ConfigFields& scaling, double original_positions) {
   const double factor = scaling.positive("factor");
   const double low = scaling.positive("low_freq_factor");
@@ -65,17 +65,18 @@ void apply_llama3(RopeSpec& rope, ConfigFields& scaling, double original_positio
   }
 }
 
-// Like llama3 scaling with another blend, and with a score factor that grows with the context.
+// Scales like llama3 but with another blend, and with a score factor that grows with the context.
 // Source: "YaRN: Efficient Context Window Extension of Large Language Models" (Peng et al. 2023).
 void apply_yarn(RopeSpec& rope, ConfigFields& scaling, double theta, double positions_max,
                 double original_positions) {
   const double factor = scaling.positive("factor", positions_max / original_positions);
-  // The index of the pair that turns so often in the original context.
+  // Returns the index of the pair that makes `turns` rotations in the original context.
   const auto index_of = [&](double turns) {
     return rope.rotary_dim * std::log(original_positions / (turns * 2.0 * std::numbers::pi)) /
            (2.0 * std::log(theta));
   };
-  // Waves of more turns stay as they are, and those of less are slowed down by the whole factor.
+  // Frequencies with more rotations are unchanged, and those with fewer are divided by the whole
+  // factor.
   double begin = index_of(scaling.positive("beta_fast", 32.0));
   double end = index_of(scaling.positive("beta_slow", 1.0));
   if (scaling.flag("truncate", true)) {  // the blend begins and ends at a whole index
@@ -100,18 +101,18 @@ void apply_yarn(RopeSpec& rope, ConfigFields& scaling, double theta, double posi
   rope.magnitude = scaling.positive("attention_factor", is_weighted ? weighted : growth(1.0));
 }
 
-// The object with the fields about RoPE; nullopt: there is none.
+// Returns the object with the RoPE fields; nullopt if there is none.
 std::optional<ConfigFields> scaling_fields(ConfigFields& config) {
   std::optional<ConfigFields> scaling = config.object("rope_scaling");
   if (scaling && scaling->size() == 0) scaling.reset();
   std::optional<ConfigFields> parameters = config.object("rope_parameters");
   if (scaling && parameters) {
-    config.refuse("rope_scaling", "rope_parameters is there, too: expected one");
+    config.refuse("rope_scaling", "rope_parameters is present, too: expected one of them");
   }
   return scaling ? std::move(scaling) : std::move(parameters);
 }
 
-// How many of the elements of a head rotate.
+// Returns how many elements of a head rotate.
 uint32_t read_rotary_dim(ConfigFields& config, ConfigFields* inner, uint32_t head_dim,
                          const RopeFields& names) {
   constexpr const char* kShare = "partial_rotary_factor";

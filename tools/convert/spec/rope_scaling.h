@@ -35,7 +35,7 @@ struct RopeFields {
   std::vector<const char*> theta = {"rope_theta"};
   std::vector<const char*> partial_factor{};  // share of head_dim that rotates; empty: all
   double partial_fallback = 1.0;
-  // rope_parameters' share takes precedence instead of having to agree
+  // A partial factor in rope_parameters takes precedence and need not agree with the other.
   bool inner_partial_counts = false;
 };
 

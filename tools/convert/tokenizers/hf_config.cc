@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON configs beside a tokenizer. Several may name the same tokens; the tokenizer's own
+// Reads JSON configs next to a tokenizer. Several may name the same tokens; the tokenizer's own
 // config takes precedence.
 #include "convert/tokenizers/tokenizer_readers.h"
 
@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// Compares the files beside a tokenizer.json with its post-processor, which decides: transformers 5
-// encodes with it, whatever the configs say.
+// Compares the files next to a tokenizer.json with its post-processor, which takes precedence:
+// transformers 5 encodes with it, whatever the configs say.
 class FrameCheck {
  public:
   struct Side {
@@ -27,22 +27,22 @@ class FrameCheck {
     TokenId token;      // that the post-processor puts there
   };
 
-  // `spec` has the post-processor's tokens, gets notes, and must outlive this object. Without a
-  // deciding post-processor nothing is compared.
+  // `spec` has the post-processor's tokens, gets notes, and must outlive this object. If the
+  // post-processor does not decide, nothing is compared.
   FrameCheck(TokenizerSpec& spec, bool decides)
       : begin{"begin", decides && (spec.flags & format::kAddBos) != 0 ? spec.bos : kNoToken},
         end{"end", decides && (spec.flags & format::kAddEnd) != 0 ? spec.ends.front() : kNoToken},
         spec_(spec) {}
 
-  // A field of `config` names tokens that begin or end a text. Where the post-processor puts none
-  // there, they merely have these names. A list of ends may hold others, too.
+  // Checks a field of `config` that names tokens that begin or end a text. If the post-processor
+  // adds none there, the field only names tokens. A list of end tokens may include others.
   void is(const Side& side, const HfObject& config, std::string_view field,
           const std::vector<TokenId>& tokens) {
     if (side.token == kNoToken || tokens.empty()) return;
     if (std::ranges::count(tokens, side.token) == 0) note(side, config, field);
   }
 
-  // "add_bos_token" and "add_eos_token", which may say that there is a token, or none.
+  // Checks "add_bos_token" and "add_eos_token", which say whether a token is added.
   void is_added(const Side& side, const HfObject& config, std::string_view field) {
     const bool has_token = side.token != kNoToken;
     if (config.flag(field, has_token) != has_token) note(side, config, field);
@@ -58,7 +58,7 @@ class FrameCheck {
             ? "no token"
             : fmt::format("token {}, {}", side.token,
                           is_known ? quote(spec_.tokens[side.token]) : "unknown");
-    spec_.notes.push_back(fmt::format("{}: {} is {}; yet texts {} with {}, as {} says",
+    spec_.notes.push_back(fmt::format("{}: {} is {}; but texts {} with {}, as {} says",
                                       config.file_name(), field, show(config.at(field)), side.place,
                                       with, quote(spec_.origin)));
   }
@@ -74,7 +74,7 @@ TokenId find_token(const TokenizerSpec& spec, std::string_view content) {
   return found == spec.tokens.end() ? kNoToken : static_cast<TokenId>(found - spec.tokens.begin());
 }
 
-// The token that a field names, if it does.
+// Returns the token that a field names, or nothing.
 std::vector<TokenId> named_token(const TokenizerSpec& spec, const HfObject& config,
                                  std::string_view field) {
   if (!config.has(field)) return {};
@@ -83,8 +83,8 @@ std::vector<TokenId> named_token(const TokenizerSpec& spec, const HfObject& conf
   return {id};
 }
 
-// The ids that a field gives, a number or a list of them. One that is no token is left over: saving
-// a model fills the field in from the family's defaults, whatever the vocabulary.
+// Returns the ids in a field, a number or a list. An id without a token is ignored: saving a model
+// fills the field with the family's defaults, whatever the vocabulary.
 std::vector<TokenId> given_ids(const TokenizerSpec& spec, const HfObject& config,
                                std::string_view field) {
   if (!config.has(field)) return {};
@@ -234,7 +234,7 @@ void add_decoder_tokens(TokenizerSpec& spec, const HfObject& config) {
         spec.tokens[id] != token.text("content")) {
       token.refuse("content", fmt::format("{}, as in the vocabulary", quote(spec.tokens[id])));
     }
-    // WordPiece looks for it in the text before or after lower case, by "normalized".
+    // WordPiece matches it in the text before or after lowercasing, depending on "normalized".
     if (spec.kind == format::TokenizerKind::kWordPiece && !token.flag("special", false)) {
       token.expect("normalized", false);
     }
@@ -294,8 +294,8 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
   } else {
     apply_additions(spec, config);
   }
-  // This class builds its own model from the vocabulary, without an unknown token. Characters
-  // without a token or byte tokens are dropped.
+  // This class builds its own model from the vocabulary, without an unknown token. It drops
+  // characters without a token or byte tokens.
   const std::string name = config.has("tokenizer_class") ? config.text("tokenizer_class") : "";
   if (spec.kind == format::TokenizerKind::kSentencePieces &&
       (name == "LlamaTokenizer" || name == "LlamaTokenizerFast")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a tokenizer.json part by part. Each kind of step is either translated, known to change
-// nothing, or refused by name.
+// Reads a tokenizer.json part by part. Each kind of step is translated, known to have no effect, or
+// refused by name.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -110,8 +110,8 @@ void take_single(HfFrame& frame, const HfObject& step, const std::vector<Element
   take(text + 1, elements.end(), frame.end, frame.after);
 }
 
-// Returns the pair template for `separators` separators: that of one text, with end tokens in
-// between.
+// Returns the pair template with `separators` separators: the template of one text, with end tokens
+// between the texts.
 std::vector<Element> pair_template(const HfFrame& frame, uint32_t separators, uint64_t type) {
   std::vector<Element> elements;
   if (frame.begin != kNoToken) elements.push_back({.token = frame.begin});
@@ -133,7 +133,7 @@ void take_pair(HfFrame& frame, const std::vector<Element>& elements) {
   }
 }
 
-// A token as its text and its id.
+// Reads a token given as [text, id].
 TokenId read_token(const HfObject& step, std::string_view field) {
   const char* const expected = "a token and its id";
   const json& token = step.at(field);
@@ -142,8 +142,8 @@ TokenId read_token(const HfObject& step, std::string_view field) {
 }
 
 // Reads TemplateProcessing, BertProcessing or RobertaProcessing; at most one may be present.
-// ByteLevel has no effect. Throws InputError for an unsupported template of one text. An
-// unsupported template of pairs only disables pairs, as encoding a text does not need it.
+// ByteLevel has no effect. Throws InputError for an unsupported template of a single text. An
+// unsupported template of pairs only disables pairs, as encoding a single text does not need it.
 void take_post_processor(HfFrame& frame, const HfObject& step) {
   const std::string type = step.type();
   if (type == "ByteLevel") return;  // changes offsets only
@@ -152,7 +152,7 @@ void take_post_processor(HfFrame& frame, const HfObject& step) {
   }
   frame.is_said = true;
   if (type == "BertProcessing" || type == "RobertaProcessing") {
-    // RobertaProcessing's other two fields change offsets only, too.
+    // The other two fields of RobertaProcessing only change offsets, too.
     step.expect_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
     const bool is_bert = type == "BertProcessing";
     frame = {.is_said = true,
@@ -165,9 +165,9 @@ void take_post_processor(HfFrame& frame, const HfObject& step) {
     take_single(frame, step, read_template(step, "single"));
     if (step.has("pair")) take_pair(frame, read_template(step, "pair"));
   } else {
-    step.refuse("type",
-                "a step that is supported: TemplateProcessing, BertProcessing, RobertaProcessing, "
-                "ByteLevel");
+    step.refuse(
+        "type",
+        "a supported step: TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel");
   }
 }
 
@@ -205,7 +205,7 @@ constexpr KnownPattern kPatterns[] = {
 };
 
 [[noreturn]] void refuse_type(const HfObject& step, const char* supported) {
-  step.refuse("type", fmt::format("a step that is supported: {}", supported));
+  step.refuse("type", fmt::format("a supported step: {}", supported));
 }
 
 void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
@@ -213,24 +213,24 @@ void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
   const bool is_before = pipeline.changes.steps.empty();
   if (type == "Prepend" && is_before) {
     step.expect_only({"type", "prepend"});
-    step.expect("prepend", kLowLine);
+    step.expect("prepend", kSpaceMark);
     pipeline.prefix = format::Prefix::kAlways;
     pipeline.prefix_every_part = true;
   } else if (type == "Replace" && is_before && step.at("pattern") == json{{"String", " "}} &&
-             step.at("content") == kLowLine) {
+             step.at("content") == kSpaceMark) {
     step.expect_only({"type", "pattern", "content"});
     pipeline.replaces_spaces = true;
   } else if (type == "NFC" && pipeline.changes.keep_normal_form()) {
     step.expect_only({"type"});
     pipeline.expects_nfc = true;
   } else if (pipeline.prefix != format::Prefix::kNever || pipeline.replaces_spaces) {
-    refuse_type(step, "Prepend, Replace, NFC, and no other after U+2581 was put in");
+    refuse_type(step, "Prepend, Replace, NFC, and no others after U+2581 was inserted");
   } else {
     pipeline.changes.take(step);
   }
 }
 
-// Two patterns in sequence cut differently from either.
+// Two patterns in sequence split differently from either.
 void set_pattern(HfPipeline& pipeline, const HfObject& step, format::Pattern pattern) {
   if (pipeline.pattern != format::Pattern::kNone) {
     step.refuse("type", "one step that cuts texts; this is the second");
@@ -238,7 +238,7 @@ void set_pattern(HfPipeline& pipeline, const HfObject& step, format::Pattern pat
   pipeline.pattern = pattern;
 }
 
-// CLIP's expression lists the names of special tokens first, which are read before.
+// CLIP's regular expression begins with the names of special tokens, which are matched earlier.
 void take_clip(HfPipeline& pipeline, const HfObject& step) {
   constexpr std::string_view kClip = R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)";
   step.expect("invert", true);
@@ -256,7 +256,7 @@ void take_split(HfPipeline& pipeline, const HfObject& step) {
   step.expect_only({"type", "pattern", "behavior", "invert"});
   if (step.at("behavior") == "Removed") return take_clip(pipeline, step);
   step.expect("invert", false, true);
-  // Cutting at spaces has no effect after the normalizer has replaced all spaces.
+  // Splitting at spaces has no effect after the normalizer has replaced all spaces.
   if (pipeline.replaces_spaces && step.at("pattern") == json{{"String", " "}}) return;
   step.expect("behavior", "Isolated");
   for (const KnownPattern& known : kPatterns) {
@@ -271,8 +271,8 @@ void take_split(HfPipeline& pipeline, const HfObject& step) {
 void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
   step.expect_only(
       {"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
-  step.expect("replacement", kLowLine);
-  step.expect("str_rep", kLowLine, true);
+  step.expect("replacement", kSpaceMark);
+  step.expect("str_rep", kSpaceMark, true);
   const std::string scheme = step.has("prepend_scheme")            ? step.text("prepend_scheme")
                              : step.flag("add_prefix_space", true) ? "always"
                                                                    : "never";
@@ -338,7 +338,7 @@ void take_decoder(HfPipeline& pipeline, const HfObject& step, bool& is_byte_leve
   if (type == "ByteLevel") {
     is_byte_level = true;
   } else if (type == "Replace") {
-    step.expect("pattern", json{{"String", kLowLine}});
+    step.expect("pattern", json{{"String", kSpaceMark}});
     step.expect("content", " ");
     replaces_spaces = true;
   } else if (type == "ByteFallback") {
@@ -349,7 +349,7 @@ void take_decoder(HfPipeline& pipeline, const HfObject& step, bool& is_byte_leve
     step.expect("stop", 0);
     pipeline.drops_first_space = true;
   } else if (type == "Metaspace") {
-    step.expect("replacement", kLowLine);
+    step.expect("replacement", kSpaceMark);
     replaces_spaces = true;
     const bool is_never = step.has("prepend_scheme") ? step.text("prepend_scheme") == "never"
                                                      : !step.flag("add_prefix_space", true);
@@ -361,8 +361,8 @@ void take_decoder(HfPipeline& pipeline, const HfObject& step, bool& is_byte_leve
 
 // ---- steps ----
 
-// Calls `take` for the step that a field of `root` holds, or for each step of a sequence, which
-// lists them under `list_field`.
+// Calls `take` for the step in a field of `root`, or for each step of a sequence, which lists them
+// under `list_field`.
 template <typename Take>
 void for_each_step(const HfObject& root, const char* field, const char* list_field,
                    const Take& take) {
@@ -376,8 +376,8 @@ void for_each_step(const HfObject& root, const char* field, const char* list_fie
   }
 }
 
-// Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. A step, a field of a step
-// or a combination that is not understood is refused by name: InputError.
+// Reads normalizer, pre_tokenizer, decoder and post_processor of `root`. Throws InputError that
+// names an unsupported step, field of a step or combination.
 HfPipeline read_hf_pipeline(const HfObject& root) {
   HfPipeline pipeline;
   for_each_step(root, "normalizer", "normalizers",
@@ -400,7 +400,7 @@ HfPipeline read_hf_pipeline(const HfObject& root) {
   return pipeline;
 }
 
-// ---- the model and its tokens ----
+// ---- the model and its vocabulary ----
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
@@ -423,7 +423,7 @@ Merges read_merges(const HfObject& model) {
 }
 
 void check_model(const HfObject& model) {
-  // Files from before the field was written hold BPE where there are merges.
+  // In files from before the field existed, merges mean BPE.
   if ((model.has("type") || !model.has("merges")) && model.type() != "BPE") {
     model.refuse("type", "BPE, Unigram or WordPiece");
   }
@@ -434,9 +434,9 @@ void check_model(const HfObject& model) {
   model.expect("dropout", 0.0, true);
 }
 
-// "<0x0A>" and its like become bytes; they are not merged and not read from texts.
-void fill_low_line_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary, const Merges& merges,
-                         bool byte_fallback) {
+// Tokens such as "<0x0A>" become bytes; they are neither merged nor matched in texts.
+void fill_sentencepiece_bpe(TokenizerSpec& spec, const Vocabulary& vocabulary, const Merges& merges,
+                            bool byte_fallback) {
   spec.kind = format::TokenizerKind::kSentencePieces;
   add_vocabulary(spec, vocabulary, piece_bytes);
   for (const auto& [token, id] : vocabulary) {
@@ -458,10 +458,10 @@ bool is_run_of_spaces(std::string_view token) {
   return !bytes.empty() && bytes.find_first_not_of(' ') == std::string::npos;
 }
 
-// A "normalized" added token is matched in normalized text. With a Prepend it then begins with a
-// U+2581, so it would only match after spaces, and would absorb them. Special tokens are not meant
-// to do that; their matching is the caller's choice, so they match anywhere. Other added tokens
-// occur in ordinary text. WordPiece matches them in lower case.
+// A "normalized" added token is matched in normalized text. With a Prepend it then begins with
+// U+2581, so it would match only after spaces, and would absorb them. Special tokens are not meant
+// to do that, so they match anywhere if the caller asks for matching. Other added tokens occur in
+// ordinary text. WordPiece matches them in lower case.
 void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is_changed,
                      const HfObject& token) {
   const bool is_special = token.flag("special", false);
@@ -479,7 +479,7 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is_
     token.refuse("id", "the id that the vocabulary gives to this token, or one of its own");
   }
   if (is_run_of_spaces(content) && spec.kind == format::TokenizerKind::kSentencePieces) {
-    // Tokens of spaces are stored as spaces, like the results of merges; a name to be matched in
+    // Tokens of spaces are stored as spaces, like the results of merges; a name that is matched in
     // texts keeps its U+2581.
     if (id >= spec.tokens.size()) spec.tokens.resize(size_t{id} + 1);
     spec.tokens[id] = piece_bytes(content);
@@ -507,7 +507,7 @@ void apply_pipeline(TokenizerSpec& spec, const HfPipeline& pipeline) {
   apply_frame(spec, pipeline.frame);
 }
 
-// The vocabulary knows a byte of byte fallback by a name that no piece has.
+// Byte fallback tokens are in the vocabulary under names that no piece has.
 void add_whole_tokens(TokenizerSpec& spec) {
   std::set<TokenId> excluded;
   if (spec.kind == format::TokenizerKind::kSentencePieces) {
@@ -520,7 +520,7 @@ void add_whole_tokens(TokenizerSpec& spec) {
 
 // ---- Unigram ----
 
-// Tokens with a score each, in the order of their ids.
+// Reads tokens with their scores, in the order of their ids.
 Vocabulary read_scored_vocabulary(TokenizerSpec& spec, const HfObject& model) {
   const json& tokens = model.at("vocab");
   const char* const expected = "a list of tokens with a score each";
@@ -541,11 +541,12 @@ Vocabulary read_scored_vocabulary(TokenizerSpec& spec, const HfObject& model) {
   return vocabulary;
 }
 
-// "<0x0A>" and its like, all of them; so that no run of unknown characters is told apart.
+// Takes all byte tokens such as "<0x0A>". All must exist, so that runs of unknown characters need
+// not be fused.
 void take_bytes(TokenizerSpec& spec, const HfObject& model, const Vocabulary& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
     const auto found = vocabulary.find(fmt::format("<0x{:02X}>", byte));
-    if (found == vocabulary.end() || !vocabulary.contains(std::string(kLowLine)) ||
+    if (found == vocabulary.end() || !vocabulary.contains(std::string(kSpaceMark)) ||
         !spec.specials.contains(spec.unknown_token)) {
       model.refuse(
           "byte_fallback",
@@ -557,7 +558,8 @@ void take_bytes(TokenizerSpec& spec, const HfObject& model, const Vocabulary& vo
   }
 }
 
-// The pieces that a text is cut into. A special token is none: it would be read in every text.
+// Adds the pieces that texts are segmented into. Special tokens are excluded, as they would match
+// in any text.
 void add_pieces(TokenizerSpec& spec, const Vocabulary& vocabulary) {
   std::map<std::string_view, TokenId> pieces;  // U+2581 and a space are one
   for (const auto& [text, id] : vocabulary) {
@@ -654,7 +656,7 @@ void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root, const Vocabul
 
 TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   const HfObject root(file);
-  // Truncation and padding are for batches of training, and off unless a caller asks for them.
+  // Truncation and padding are for training batches, and off unless a caller asks for them.
   root.expect_only({"version", "truncation", "padding", "added_tokens", "normalizer",
                     "pre_tokenizer", "post_processor", "decoder", "model"});
   const HfObject model = root.object("model");
@@ -687,7 +689,7 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
     fill_byte_pairs(spec, vocabulary, merges, suffix);
   } else {
     if (!suffix.empty()) model.refuse("end_of_word_suffix", "none without ByteLevel");
-    fill_low_line_pairs(spec, vocabulary, merges, byte_fallback);
+    fill_sentencepiece_bpe(spec, vocabulary, merges, byte_fallback);
   }
   add_added_tokens(spec, vocabulary, pipeline.changes_names(), root);
   apply_pipeline(spec, pipeline);

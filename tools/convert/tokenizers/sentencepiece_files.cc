@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tokenizer.model, a protocol buffer, and tokenizer.bin, which llama2.c makes of it.
+// Reads tokenizer.model, a protocol buffer, and tokenizer.bin, which llama2.c derives from it.
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -19,13 +19,14 @@ namespace {
 // Reads bytes from front to back.
 class ByteReader {
  public:
-  // `where` says in error messages what they are.
+  // `where` describes the bytes in error messages.
   ByteReader(std::string_view bytes, std::string where) : rest_(bytes), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
   bool at_end() const { return rest_.empty(); }
 
-  // Throws InputError where fewer are left; `what` they are is for the message.
+  // Returns the next `length` bytes. Throws InputError if fewer are left; `what` describes them in
+  // the message.
   std::string_view text(uint64_t length, std::string_view what) {
     refuse_if(length > rest_.size(),
               "{}: {} has {} bytes and {} are left: the file is truncated or damaged", where_, what,
@@ -104,7 +105,7 @@ void expect(const ByteReader& reader, const ProtobufField& field, Type type) {
 constexpr uint64_t kBpe = 2;
 const char* const kModelTypes[] = {"unknown", "unigram", "BPE", "word", "char"};
 
-// The defaults are those of the .proto.
+// Defaults are those of the .proto file.
 struct SentencePieceModel {
   std::vector<SentencePiece> pieces;
   uint64_t model_type = 1;
@@ -141,7 +142,7 @@ void set(SentencePieceModel& model, const ProtobufField& field) {
   }
 }
 
-// Messages of ModelProto, by their fields' numbers.
+// Field numbers of the messages in ModelProto.
 constexpr uint32_t kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3;
 
 constexpr struct {
@@ -228,7 +229,7 @@ std::vector<SentencePiece> read_pieces(std::string_view bytes, const std::string
   return pieces;
 }
 
-// Byte tokens are complete and where the program expects them, or absent.
+// Byte tokens must be complete and at the expected ids, or absent.
 bool mark_bytes(std::vector<SentencePiece>& pieces, const std::string& name) {
   const bool has_bytes = pieces.size() > kFirstByteId && piece_byte(pieces[kFirstByteId].text) == 0;
   refuse_if(has_bytes && pieces.size() < kFixedTokens,

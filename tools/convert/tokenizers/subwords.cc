@@ -150,7 +150,7 @@ void add_byte(TokenizerSpec& spec, const SentencePiece& piece, TokenId id) {
   spec.tokens.push_back(std::string(1, static_cast<char>(byte)));
 }
 
-// Pieces, from the highest score on; equal scores have equal ranks.
+// Returns the rank of each piece, highest score first; equal scores have equal ranks.
 std::vector<uint32_t> ranks_of(const std::vector<SentencePiece>& pieces) {
   std::vector<float> scores;
   for (const SentencePiece& piece : pieces) scores.push_back(piece.score);
@@ -165,17 +165,17 @@ std::vector<uint32_t> ranks_of(const std::vector<SentencePiece>& pieces) {
   return ranks;
 }
 
-// Adds the merges that make pieces of two others.
+// Finds pairs of pieces that concatenate to a piece, and adds them as merges.
 class PairFinder {
  public:
-  // `texts` of the pieces that are merged, by id; empty for the others.
+  // `texts` holds the texts of merged pieces, by id; empty for others.
   PairFinder(TokenizerSpec& spec, const std::vector<std::string_view>& texts)
       : spec_(spec),
         name_(quote(spec.origin)),
         lefts_(texts, TextEdge::kBegin),
         rights_(texts, TextEdge::kEnd) {}
 
-  // Adds those that make `text`, and returns how many there are.
+  // Adds the merges that result in `text`, and returns their number.
   size_t add(std::string_view text, TokenId id, uint32_t rank) {
     const size_t before = spec_.merges.size();
     lefts_.find(text, left_);
@@ -211,8 +211,8 @@ void add_all_pairs(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces
     if ((pieces[id].type != PieceType::kNormal && !is_unused) || pieces[id].text.empty()) continue;
     if (finder.add(pieces[id].text, id, ranks[id]) == 0 || !is_unused) continue;
     throw InputError(
-        "{}: piece {} ({}) is unused, yet merging makes it: expected unused pieces that only fill "
-        "the vocabulary up",
+        "{}: piece {} ({}) is marked unused, but merges produce it: expected unused pieces to be "
+        "mere padding of the vocabulary",
         quote(spec.origin), id, quote(pieces[id].text));
   }
 }
@@ -222,9 +222,9 @@ void add_all_pairs(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces
 std::string piece_bytes(std::string_view token) {
   std::string bytes;
   for (size_t i = 0; i < token.size();) {
-    if (token.substr(i, kLowLine.size()) == kLowLine) {
+    if (token.substr(i, kSpaceMark.size()) == kSpaceMark) {
       bytes += ' ';
-      i += kLowLine.size();
+      i += kSpaceMark.size();
     } else {
       bytes += token[i++];
     }
@@ -244,7 +244,7 @@ void add_character(TokenizerSpec& spec, std::string_view written, TokenId token)
   const CodePoint code_point = decode_utf8(written);
   if (code_point.value == kInvalidCodePoint || code_point.bytes != written.size()) return;
   spec.characters[code_point.value] = token;
-  if (written == kLowLine) spec.characters[' '] = token;
+  if (written == kSpaceMark) spec.characters[' '] = token;
 }
 
 void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces,
@@ -314,7 +314,7 @@ void PieceSearch::find(std::string_view text, std::vector<TokenId>& found) const
     if (texts_[*begin].size() == depth) ++begin;  // it was found a byte ago
     const uint8_t wanted = byte(text, depth);
     const auto byte_of = [&](TokenId id) { return byte(texts_[id], depth); };
-    // Many pieces may have long runs in common, along which none is left out.
+    // Pieces may share a long prefix, along which the range does not shrink.
     const bool all_have =
         begin != end && byte_of(*begin) == wanted && byte_of(*(end - 1)) == wanted;
     if (!all_have) {

@@ -33,7 +33,7 @@ std::string byte_level_bytes(std::string_view token);
 std::pair<std::string, std::string> split_merge(std::string_view line, const std::string& origin);
 
 // Sets spec.tokens to the vocabulary, converted by `bytes_of`. Throws InputError for a duplicate
-// id, or one far beyond the number of tokens.
+// id, or for one far beyond the number of tokens.
 void add_vocabulary(TokenizerSpec& spec, const Vocabulary& vocabulary,
                     std::string (*bytes_of)(std::string_view token));
 
@@ -47,7 +47,7 @@ void fill_byte_pairs(TokenizerSpec& spec, const Vocabulary& vocabulary,
                      const std::vector<std::pair<std::string, std::string>>& merges,
                      const std::string& suffix = "");
 
-// Values of the SentencePiece model file, which GGUF shares.
+// Piece types of the SentencePiece model file, also used by GGUF.
 enum class PieceType {
   kNormal = 1,
   kUnknown = 2,
@@ -63,7 +63,7 @@ struct SentencePiece {
   PieceType type = PieceType::kNormal;
 };
 
-inline constexpr std::string_view kLowLine = "\xE2\x96\x81";  // U+2581, for a space
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, for a space
 
 // Returns `token` with U+2581 replaced by spaces.
 std::string piece_bytes(std::string_view token);
@@ -75,8 +75,8 @@ int piece_byte(std::string_view token);
 void add_character(TokenizerSpec& spec, std::string_view written, TokenId token);
 
 // Fills in tokens, characters, bytes, special tokens and merges from pieces, whose ids are their
-// indexes. Merging by score equals merging by rank: a pair that makes a piece has the rank of the
-// piece's score. `escaped`: pieces write spaces as U+2581. Throws InputError for an unsupported
+// indices. Merging by score equals merging by rank: a pair that results in a piece has the rank of
+// the piece's score. `escaped`: pieces write spaces as U+2581. Throws InputError for an unsupported
 // type of piece, or a score that is NaN.
 void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces,
                           bool escaped);
@@ -85,12 +85,12 @@ enum class TextEdge : uint8_t { kBegin, kEnd };
 
 class PieceSearch {
  public:
-  // `texts` by id; empty ones are never found. They must outlive this object.
+  // `texts` are indexed by id; empty ones are never found. They must outlive this object.
   PieceSearch(std::vector<std::string_view> texts, TextEdge edge);
 
   // Sets found[n - 1] to the id of the piece that equals the first (or last) n bytes of `text`, for
-  // n from 1 to all but one; kNoToken if there is none. Reads each byte once, with log(pieces)
-  // steps, where a lookup per part would be quadratic in the length.
+  // each n below its length; kNoToken if there is none. Reads each byte once, with log(pieces)
+  // steps, whereas a lookup per prefix would be quadratic in the length.
   void find(std::string_view text, std::vector<TokenId>& found) const;
 
  private:

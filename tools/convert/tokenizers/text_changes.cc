@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps become tables of characters, from utf8proc; SentencePiece's map stays as it is.
+// Converts steps to tables of characters, by utf8proc; SentencePiece's map is kept as it is.
 #include "convert/tokenizers/text_changes.h"
 
 #include <cstring>
@@ -26,7 +26,7 @@ std::vector<uint32_t> code_points(std::string_view text) {
   return list;
 }
 
-// A step that maps each character by `become`.
+// Makes a step that maps each character by `become`.
 template <typename Become>
 TextChange fold_all(const Become& become) {
   TextChange change = {.kind = TextStep::kFold};
@@ -60,7 +60,7 @@ TextChange fold_controls(std::string_view controls, uint32_t becomes) {
   return change;
 }
 
-// Expressions of normalizers that only look at white space: first runs of it, then characters.
+// A normalizer's regular expression on white space; runs of it come first, then single characters.
 struct SpaceExpression {
   std::string_view expression;
   bool all_spaces;
@@ -99,7 +99,8 @@ std::string decode_base64(const HfObject& step, const char* field) {
 
 void TextChanges::take(const HfObject& step) {
   const std::string type = step.type();
-  if (open_ && type != "StripAccents") open_->refuse("type", "StripAccents after it, or NFC");
+  if (open_ && type != "StripAccents")
+    open_->refuse("type", "NFC, or this step followed by StripAccents");
   if (type == "Replace") {
     take_replace(step);
   } else if (type == "Lowercase") {
@@ -124,7 +125,7 @@ void TextChanges::take(const HfObject& step) {
     take_charsmap(decode_base64(step, field), fmt::format("{}, {}", step.file_name(), field));
   } else {
     step.refuse("type",
-                "a step that is supported: NFC at first, Replace, Lowercase, Strip, Precompiled, "
+                "a supported step: NFC at first, Replace, Lowercase, Strip, Precompiled, "
                 "StripAccents, alone or after NFD or NFKD");
   }
 }
@@ -175,7 +176,7 @@ void TextChanges::take_charsmap(std::string_view charsmap, const std::string& pl
   steps.push_back({.kind = TextStep::kCharsmap});
 }
 
-// White space is unchanged, except two kinds of spaces.
+// Normal form C keeps white space, except for two kinds of spaces.
 bool TextChanges::keep_normal_form() const {
   for (const TextChange& change : steps) {
     const bool is_space = change.kind == TextStep::kShrink || change.kind == TextStep::kStrip ||
@@ -186,7 +187,7 @@ bool TextChanges::keep_normal_form() const {
 }
 
 void TextChanges::apply(TokenizerSpec& spec) const {
-  if (open_) open_->refuse("type", "StripAccents after it, or NFC");
+  if (open_) open_->refuse("type", "NFC, or this step followed by StripAccents");
   spec.changes = steps;
   spec.charsmap = charsmap_;
   if (!charsmap_.empty()) spec.graphemes = grapheme_ranges();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates the normalizer steps of a tokenizer.json to the text changes of the runtime.
+// Translates the normalizer steps of a tokenizer.json to the runtime's text changes.
 //
 //   {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}  ->  TextStep::kReplace
 #pragma once
@@ -32,7 +32,7 @@ class TextChanges {
   void take_replace(const HfObject& step);
 
   std::vector<uint32_t> charsmap_;
-  // a decomposition that still awaits its step to strip accents
+  // A decomposition that must be followed by StripAccents.
   std::shared_ptr<const HfObject> open_;
 };
 

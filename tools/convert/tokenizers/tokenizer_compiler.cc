@@ -17,7 +17,8 @@ namespace {
 
 namespace fb = flatbuffers;
 
-// Sorts tokens by their bytes. Throws if two of them are the same, as text could mean either.
+// Sorts tokens by their bytes. Throws InputError if two of them are equal, as text would be
+// ambiguous.
 void sort_by_bytes(const TokenizerSpec& spec, std::vector<TokenId>& tokens, const char* what) {
   std::sort(tokens.begin(), tokens.end(),
             [&](TokenId a, TokenId b) { return spec.tokens[a] < spec.tokens[b]; });
@@ -85,7 +86,7 @@ void check_merges(const TokenizerSpec& spec) {
   }
 }
 
-// The columns of the merges, which are sorted by left and right.
+// Columns of the merge table, which is sorted by left and right.
 struct MergeTable {
   std::vector<uint32_t> begin, rights, ranks, tokens;
 };
@@ -104,7 +105,7 @@ MergeTable merge_table(const TokenizerSpec& spec) {
   return table;
 }
 
-// The columns of the folded characters.
+// Columns of the table of folded characters.
 struct FoldTable {
   std::vector<uint32_t> from, to, sequences;
 
@@ -121,7 +122,7 @@ struct FoldTable {
   }
 };
 
-// The steps of the normalizer, whose characters go to the table.
+// Returns the steps of the normalizer, and adds their characters to the table.
 std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   std::vector<uint32_t> steps;
   for (const TextChange& change : spec.changes) {
@@ -155,7 +156,8 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   return steps;
 }
 
-// Scores of the whole tokens, then of an unknown character, as halves of 64 bits, low half first.
+// Returns the scores of whole tokens, then of an unknown character, as 64-bit doubles in two words
+// each, low half first.
 std::vector<uint32_t> score_list(const TokenizerSpec& spec) {
   std::vector<uint32_t> halves;
   if (spec.kind != format::TokenizerKind::kUnigram) return halves;
@@ -195,8 +197,7 @@ void note_unknown(TokenizerSpec& spec) {
       "{}: {} {}", found, is_bytes ? "they" : "characters without a token", fate_of_unknown(spec)));
 }
 
-// Whether the tokenizer needs the later lists. Runtimes of earlier versions read only files without
-// them.
+// Whether the tokenizer needs the lists added later. Earlier runtimes only read files without them.
 bool has_later_lists(const format::TokenizerView& view) {
   return view.kind == format::TokenizerKind::kUnigram || view.pattern >= format::Pattern::kClip ||
          view.byte_tokens.size() > 256 || !view.before.empty() || !view.after.empty() ||
@@ -302,7 +303,7 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
 fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
                                               const format::TokenizerView& view) {
   const std::span<const uint32_t> lists[] = {
-      // in the order of format::TokenizerList
+      // In the order of format::TokenizerList.
       view.ends,           view.token_offsets,    view.byte_tokens,
       view.characters,     view.character_tokens, view.merge_begin,
       view.merge_rights,   view.merge_ranks,      view.merge_tokens,
@@ -336,14 +337,14 @@ void add_notes(TokenizerSpec& spec) {
   note_unknown(spec);
   if ((spec.flags & format::kExpectsNfc) != 0) {
     spec.notes.push_back(
-        "texts are expected in Unicode's form C: generate, embed-text and classify see to it, a "
-        "program asks Tokenizer::expects_nfc");
+        "texts must be in Unicode normalization form C: generate, embed-text and classify ensure "
+        "it; a program can ask Tokenizer::expects_nfc");
   }
 }
 
 std::string describe_unicode(const TokenizerSpec& spec) {
   if (spec.kind == format::TokenizerKind::kWordPiece) {
-    return fmt::format("punctuation, controls and accents of Unicode {}, lower case of {}",
+    return fmt::format("punctuation, controls and accents of Unicode {}, case of Unicode {}",
                        kWordUnicode, kCaseUnicode);
   }
   if (spec.letters.empty()) return "";

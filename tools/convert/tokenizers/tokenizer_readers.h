@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader for each tokenizer file format, and the parts that they share.
+// One reader for each tokenizer file format, and shared code.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace arenite::convert {
 // An object in a JSON file and its path in it, such as "pre_tokenizer.pretokenizers[1]".
 class HfObject {
  public:
-  // Reads the whole file; with `may_lack`, an absent file gives an empty object. Throws InputError
-  // if the file holds no object.
+  // Reads the whole file; with `may_lack`, a missing file gives an empty object. Throws InputError
+  // if the file does not hold an object.
   explicit HfObject(const std::filesystem::path& file, bool may_lack = false);
 
   const std::string& file_name() const { return file_name_; }  // quoted
@@ -39,11 +39,11 @@ class HfObject {
   std::vector<HfObject> list(std::string_view field, std::string_view expected) const;
   // Throws InputError unless the field equals `value`; with `may_lack`, it may be absent.
   void expect(std::string_view field, const nlohmann::json& value, bool may_lack = false) const;
-  // Throws InputError: the value of `field` is not supported; `expected` says what is.
+  // Throws InputError: the value of `field` is not supported; `expected` describes supported ones.
   [[noreturn]] void refuse(std::string_view field, std::string_view expected) const;
 
  private:
-  // Throws InputError unless `value`, of the same file, is an object.
+  // Throws InputError unless `value`, from the same file, is an object.
   HfObject(const HfObject& parent, const nlohmann::json& value, std::string place);
   std::string place_of(std::string_view field) const;
 
@@ -77,11 +77,11 @@ class TokenizerFile {
 void check_token(const std::string& name, size_t index, std::string_view token);
 void check_merge_count(const std::string& name, size_t count);
 
-// Longer words are unknown, as in BERT's own tokenizer and all that follow it.
+// Longer words are unknown, as in BERT's own tokenizer and its successors.
 inline constexpr uint32_t kBertWordCharactersMax = 100;
 
 // Reads `vocab.txt`, where line i is token i. Text normalization and special tokens come from the
-// tokenizer_config.json and special_tokens_map.json beside it; the defaults are those of BERT's
+// tokenizer_config.json and special_tokens_map.json next to it; the defaults are those of BERT's
 // uncased models: [UNK], [CLS], [SEP], and [PAD] and [MASK] if present. Throws InputError if one of
 // the first three is missing.
 TokenizerSpec read_vocab_txt(const std::filesystem::path& file);
@@ -103,22 +103,22 @@ bool is_character_vocabulary(const Vocabulary& vocabulary);
 // REQUIRES: is_character_vocabulary(vocabulary).
 TokenizerSpec character_tokenizer(const Vocabulary& vocabulary, const std::string& origin);
 
-// Reads a tokenizer.json. Throws InputError that names anything unsupported. The file does not say
-// which token ends a text; other files of the folder do (tokenizer_source.h).
+// Reads a tokenizer.json. Throws InputError that names anything unsupported. Other files of the
+// folder define which token ends a text (tokenizer_source.h).
 TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file);
 
-// Reads llama2.c's tokenizer.bin. The first tokens are unknown, begin and end. The 256 bytes
-// follow; without them, characters without a token become the unknown token. Throws InputError for
-// a truncated file, and for bytes that are elsewhere or incomplete.
+// Reads llama2.c's tokenizer.bin. The first tokens are unknown, begin and end. The 256 byte tokens
+// follow; if absent, characters without a token become the unknown token. Throws InputError for a
+// truncated file, and for byte tokens that are misplaced or incomplete.
 TokenizerSpec read_llama2c_tokenizer(const std::filesystem::path& file);
 
 // Reads a SentencePiece model of type BPE, with or without byte fallback. Texts get the begin
 // token, as in the programs that train with such files. Throws InputError that names other types
-// (unigram, word, char) and normalizations other than the plain one.
+// (unigram, word, char) and unsupported normalizations.
 TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file);
 
-// Reads a byte-level tokenizer from `vocab.json` and the `merges.txt` beside it: GPT-2's, or Qwen
-// 2's if tokenizer_config.json names its class; refuses other classes. Without merges.txt: a
+// Reads a byte-level tokenizer from `vocab.json` and the `merges.txt` next to it: GPT-2's, or Qwen
+// 2's if tokenizer_config.json names its class; refuses other classes. Without merges.txt, reads a
 // vocabulary of single characters.
 TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file);
 
@@ -130,7 +130,7 @@ enum class AroundText : uint8_t {
 
 // Applies tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json of
 // the folder, if present. Adds notes if they contradict a tokenizer that takes precedence. Throws
-// InputError for a token that the vocabulary lacks.
+// InputError for a token that is not in the vocabulary.
 void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
                      AroundText around_text);
 

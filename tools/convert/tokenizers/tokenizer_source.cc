@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first two bytes tell the files apart; the kind of model says which of them belongs to it.
+// The first two bytes determine the file format; the kind of model determines which files may
+// belong to it.
 #include "convert/tokenizers/tokenizer_source.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ TokenizerSpec read_json_tokenizer(const fs::path& file) {
   return spec;
 }
 
-// The first of the files that the folder has.
+// Reads the first of the files that exists in the folder.
 std::optional<TokenizerSpec> find_among(const fs::path& folder,
                                         std::span<const char* const> names) {
   for (const char* name : names) {
@@ -61,7 +62,7 @@ std::optional<TokenizerSpec> with_advice(const Action& find) {
   }
 }
 
-// Ids that are no tokens name padding rows, or are left over from another model's config.
+// Ids without a token name padding rows, or are left over from another model's config.
 void add_model_tokens(const TokenizerPlace& model, TokenizerSpec& spec) {
   const auto is_token = [&](uint32_t id) { return id < spec.tokens.size(); };
   if (spec.bos == kNoToken && model.bos_id && is_token(*model.bos_id)) spec.bos = *model.bos_id;

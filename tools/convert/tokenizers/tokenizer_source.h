@@ -18,14 +18,14 @@
 namespace arenite::convert {
 
 // Reads a tokenizer.json, tokenizer.model, vocab.json (with merges.txt), tokenizer.bin or meta.pkl,
-// recognised by content, or a vocab.txt, by its ending. The files beside it define the tokens that
-// begin and end a text. Throws InputError.
+// recognised by content, or a vocab.txt, recognised by its extension. The files next to it define
+// the tokens that begin and end a text. Throws InputError.
 TokenizerSpec read_tokenizer(const std::filesystem::path& file);
 
-// Replaces a file name: the model shall have no tokenizer.
+// Given instead of a file name: the model gets no tokenizer.
 inline constexpr const char* kNoTokenizer = "none";
 
-// Returns the character tokenizer that a training program saved beside the weights of `origin` as
+// Returns the character tokenizer that a training program saved next to the weights of `origin` as
 // plain values (Opened::values): "stoi.a" is the id of a character, "itos.0" the character of an
 // id; one of the two suffices. Returns nullopt if there is neither, or if tokens are not
 // characters. Throws InputError if both are present and disagree, and for invalid ids.
@@ -52,7 +52,7 @@ inline constexpr const char* kEncoderTokenizers[] = {"tokenizer.json", "vocab.tx
 inline constexpr const char* kLlama2cTokenizers[] = {"tokenizer.bin"};
 inline constexpr const char* kStateDictTokenizers[] = {"meta.pkl"};
 
-// Returns a model's tokenizer, completed (complete_tokenizer): `chosen`, if a person named a file,
+// Returns a model's tokenizer, completed (complete_tokenizer): `chosen`, if the user named a file,
 // or a folder with one of kEncoderTokenizers; else the one in its place; nullopt if there is none.
 // Throws InputError, also if it does not fit the model (check_vocabulary), and for tokenizers other
 // than WordPiece if texts shall be lowercased.
@@ -61,7 +61,7 @@ std::optional<TokenizerSpec> tokenizer_for(const TokenizerPlace& place,
 
 // Throws InputError if there are more tokens than rows in the model's embedding. Fewer are
 // accepted, as training programs pad the rows to a multiple. Returns the number of rows without a
-// token; models hardly ever predict one, and decoding skips it.
+// token; models hardly ever predict these, and decoding skips them.
 uint32_t check_vocabulary(const TokenizerSpec& spec, uint32_t vocab_size);
 
 }  // namespace arenite::convert

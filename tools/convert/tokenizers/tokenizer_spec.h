@@ -29,15 +29,15 @@ struct TokenMerge {
   uint32_t rank = 0;  // lowest first; equal ranks: leftmost first
 };
 
-// Normalization before WordPiece lookup, as Hugging Face's BertNormalizer: in this order, each
-// character separately.
+// Normalization before WordPiece lookup, as in Hugging Face's BertNormalizer: in this order, on
+// each character separately.
 struct WordRules {
   bool drops_controls = true;
   bool strips_accents = true;  // canonical decomposition without nonspacing marks
   bool lowers_case = true;
 };
 
-// A step of the normalizer. `kind` says which members apply.
+// A step of the normalizer. `kind` determines which members apply.
 struct TextChange {
   format::TextStep kind = format::TextStep::kFold;
   std::map<uint32_t, std::vector<uint32_t>> folds{};  // kFold: replacement of each character
@@ -74,10 +74,10 @@ struct TokenizerSpec {
   // ones.
   std::vector<uint32_t> letters, numbers;
 
-  // Tokens around a text, if there are several; include `bos` and the first of `ends`.
+  // Tokens around a text, if there are several; they include `bos` and the first of `ends`.
   std::vector<TokenId> before, after;
 
-  // end tokens between the texts of a pair; 0: pairs are not supported
+  // End tokens between the texts of a pair; 0: pairs are not supported.
   uint32_t pair_separators = 0;
 
   // WordPiece. complete_tokenizer derives the tables from the rules if `punctuation` is empty.
@@ -106,8 +106,8 @@ flatbuffers::Offset<format::Tokenizer> write_tokenizer(flatbuffers::FlatBufferBu
 flatbuffers::Offset<format::Tokenizer> write_tokenizer(flatbuffers::FlatBufferBuilder& builder,
                                                        const format::TokenizerView& view);
 
-// Adds notes: whether text must be in normalization form C, and how characters without a token and
-// without byte tokens are encoded.
+// Adds notes: whether text must be in normalization form C, and how characters without a token or
+// byte tokens are encoded.
 void add_notes(TokenizerSpec& spec);
 
 // Describes the Unicode version of the tokenizer's character classes, such as "letters and numbers

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Character data from utf8proc, corrected for the Unicode version of each tokenizer library. A
-// character nearly always keeps its category once assigned, so the differences are characters that
-// were assigned later or earlier. Ages are those of Unicode's DerivedAge.txt.
+// character nearly always keeps its category once assigned, so the differences are mainly
+// characters that were assigned later or earlier. Ages are those of Unicode's DerivedAge.txt.
 #include "convert/tokenizers/unicode_library.h"
 
 #include <algorithm>
@@ -48,8 +48,9 @@ constexpr Range kNewNumbers[] = {
     {0x16D70, 0x16D79}, {0x1CCF0, 0x1CCF9}, {0x1E5F1, 0x1E5FA},
 };
 
-// Between these there is all punctuation, and all nonspacing marks and controls, of Unicode 8.0;
-// what else is of these categories came with 9.0 or later, or was another thing in 8.0.
+// All punctuation, nonspacing marks and controls of Unicode 8.0 are outside these ranges.
+// Characters of these categories inside them were assigned in 9.0 or later, or had another category
+// in 8.0.
 constexpr Range kNewWordCategories[] = {
     {0x061D, 0x061D},   {0x07FD, 0x07FD},   {0x0890, 0x08E2},   {0x09FD, 0x09FE},
     {0x0A76, 0x0A76},   {0x0AFA, 0x0AFF},   {0x0B55, 0x0B55},   {0x0C04, 0x0C3C},
@@ -64,19 +65,19 @@ constexpr Range kNewWordCategories[] = {
     {0x1E000, 0x1E5FF}, {0x1E944, 0x1E95F},
 };
 
-// Characters with decompositions that Unicode 13.0 and 16.0 brought.
+// Characters with decompositions that were added in Unicode 13.0 and 16.0.
 constexpr Range kNewDecompositions[] = {
     {0x105C9, 0x105E4}, {0x11383, 0x11391}, {0x113C5, 0x113C8},
     {0x11938, 0x11938}, {0x16121, 0x16128}, {0x16D68, 0x16D6A},
 };
 
-// Characters that the library's normal forms leave as they are, though utf8proc takes them apart.
+// Characters that the library's normal forms leave unchanged, though utf8proc decomposes them.
 constexpr Range kWholeCharacters[] = {
     {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x107BA},
     {0x11938, 0x11938}, {0x1E030, 0x1E06D}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
 };
 
-// Marks that the library's StripAccents does not know as such.
+// Marks that the library's StripAccents does not strip.
 constexpr Range kNewMarks[] = {
     {0x07FD, 0x07FD},   {0x0898, 0x089F},   {0x08CA, 0x08D3},   {0x09FE, 0x09FE},
     {0x0AFA, 0x0AFF},   {0x0B55, 0x0B55},   {0x0C04, 0x0C04},   {0x0C3C, 0x0C3C},
@@ -99,7 +100,7 @@ constexpr Range kNewExtenders[] = {
     {0x1E6E3, 0x1E6E3}, {0x1E6E6, 0x1E6E6}, {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5},
 };
 
-// Capitals of Unicode 16.0 and 17.0.
+// Uppercase letters added in Unicode 16.0 and 17.0.
 struct NewCapitals {
   uint32_t first, last;
   uint32_t lower;  // of the first; the others' follow
@@ -143,13 +144,13 @@ char pattern_category(uint32_t code_point) {
   return holds(kNewNumbers, code_point) ? 'N' : major;
 }
 
-// Readers ask about every code point there is, so that the tables are looked into last.
+// Readers ask about every code point, so the tables are searched last.
 WordCategory word_category(uint32_t code_point) {
   const auto unless_new = [&](WordCategory found) {
     return holds(kNewWordCategories, code_point) ? WordCategory::kOther : found;
   };
-  // Their categories were others in 8.0: Canadian Syllabics Chi Sign, Sharada Sandhi Mark; Hanunoo
-  // Sign Pamudpod, Ahom Consonant Sign Medial Ra.
+  // Characters with another category in 8.0: Canadian Syllabics Chi Sign, Sharada Sandhi Mark;
+  // Hanunoo Sign Pamudpod, Ahom Consonant Sign Medial Ra.
   if (code_point == 0x166D || code_point == 0x111C9) return WordCategory::kPunctuation;
   if (code_point == 0x1734 || code_point == 0x1171E) return WordCategory::kMark;
   switch (category(code_point)) {
@@ -266,7 +267,7 @@ std::string to_nfc(std::string_view text) {
   return normalized + compose(text.substr(begin));
 }
 
-// The tables go up to 16.0; a newer utf8proc brings its letters along.
+// The tables go up to 16.0; a newer utf8proc adds its own letters.
 std::string pattern_unicode() {
   const std::string version = utf8proc_unicode_version();
   const bool is_newer = std::atoi(version.c_str()) > 16;
@@ -343,7 +344,7 @@ class Folder {
   std::vector<uint32_t> folded_;
 };
 
-// The characters of the vocabulary, by code point.
+// Returns the characters of the vocabulary, by code point.
 std::vector<bool> alphabet(const TokenizerSpec& spec) {
   std::vector<bool> characters(kCodePointMax + 1);
   for (const std::string& token : spec.tokens) {
@@ -356,7 +357,7 @@ std::vector<bool> alphabet(const TokenizerSpec& spec) {
   return characters;
 }
 
-// Whether a word is unknown with the character as well as with its replacement, and both end at the
+// Whether a word is unknown both with the character and with its replacement, and both end at the
 // same place.
 bool is_unknown_either_way(const std::vector<bool>& characters, const TokenizerSpec& spec,
                            uint32_t code_point, const std::vector<uint32_t>& folded) {
@@ -433,7 +434,8 @@ void append_to_ranges(std::vector<uint32_t>& ranges, uint32_t code_point) {
   }
 }
 
-// ---- text as models expect it: normalized as Hugging Face's library does, specials taken out ----
+// ---- text as models expect it: normalized as in Hugging Face's library, without special tokens
+// ----
 
 namespace {
 

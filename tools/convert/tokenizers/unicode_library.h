@@ -36,7 +36,7 @@ Decomposition decompose(uint32_t code_point);
 // `is_compatible`.
 std::vector<uint32_t> full_decomposition(uint32_t code_point, bool is_compatible);
 
-// Whether it is a mark: nonspacing, spacing or enclosing.
+// Whether the character is a mark: nonspacing, spacing or enclosing.
 bool is_mark(uint32_t code_point);
 bool is_hangul_syllable(uint32_t code_point);
 
@@ -47,10 +47,10 @@ format::GraphemeClass grapheme_class(uint32_t code_point);
 // Returns triples (first, last, format::GraphemeClass) for all characters of relevant classes.
 std::vector<uint32_t> grapheme_ranges();
 
-// Normalizes `text` to form C. Bytes that are no UTF-8 stay unchanged.
+// Normalizes `text` to form C. Bytes that are not UTF-8 stay unchanged.
 std::string to_nfc(std::string_view text);
 
-// Unicode versions for reports: of pattern classes, and of BERT's steps.
+// Return Unicode versions for reports: of pattern classes, and of BERT's steps.
 std::string pattern_unicode();
 inline constexpr const char* kWordUnicode = "8.0";
 inline constexpr const char* kCaseUnicode = "17.0";
@@ -60,7 +60,7 @@ inline constexpr const char* kCaseUnicode = "17.0";
 // utf8proc.
 std::vector<uint32_t> unicode_ranges(char major);
 
-// Appends a code point. REQUIRES: it is above all that are there.
+// Appends a code point. REQUIRES: it is above all that are in the ranges.
 void append_to_ranges(std::vector<uint32_t>& ranges, uint32_t code_point);
 
 // Fills in `dropped`, `punctuation`, `folds` and the Hangul flag from spec.word_rules. Omits

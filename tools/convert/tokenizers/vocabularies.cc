@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain lists of tokens: BERT's vocab.txt, vocab.json with its merges, and the characters of
-// nanoGPT.
+// Plain lists of tokens: BERT's vocab.txt, vocab.json with its merges, and nanoGPT's characters.
 #include "convert/tokenizers/tokenizer_readers.h"
 
 #include <algorithm>
@@ -45,7 +44,7 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
   return lines;
 }
 
-// Classes that tokenize as BERT does.
+// Checks for classes that tokenize as BERT does.
 void check_config(const HfObject& config) {
   const std::string name =
       config.has("tokenizer_class") ? config.text("tokenizer_class") : "BertTokenizer";
@@ -76,7 +75,7 @@ TokenId find_last(const TokenizerSpec& spec, std::string_view name) {
   return static_cast<TokenId>(spec.tokens.rend() - found - 1);
 }
 
-// The files that may stand beside a vocabulary and name its tokens, the first of them first.
+// The files next to a vocabulary that may name its tokens, in order of precedence.
 using TokenNames = std::array<HfObject, 2>;
 
 std::string token_name(const TokenNames& configs, std::string_view field,

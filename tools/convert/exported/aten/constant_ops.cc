@@ -12,7 +12,7 @@
 namespace arenite::convert {
 namespace {
 
-// ---- interpolation: W x along each axis, where W has the weights of PyTorch's kernels ----
+// ---- interpolation: W x along each axis, with the weights W of PyTorch's kernels ----
 
 enum class Kernel { kNearest, kNearestExact, kLinear, kCubic, kWideLinear, kWideCubic };
 
@@ -21,7 +21,7 @@ struct Resampling {
   Kernel kernel;
   size_t axes;  // trailing ones
 };
-// Wide kernels ("aa", antialiased) cover all elements that a result stands for.
+// Antialiasing kernels ("aa") widen to cover all input elements that map to a result.
 constexpr Resampling kResamplings[] = {{"upsample_nearest1d", Kernel::kNearest, 1},
                                        {"upsample_nearest2d", Kernel::kNearest, 2},
                                        {"_upsample_nearest_exact1d", Kernel::kNearestExact, 1},
@@ -32,7 +32,7 @@ constexpr Resampling kResamplings[] = {{"upsample_nearest1d", Kernel::kNearest, 
                                        {"_upsample_bilinear2d_aa", Kernel::kWideLinear, 2},
                                        {"_upsample_bicubic2d_aa", Kernel::kWideCubic, 2}};
 
-// One axis: `from` elements become `to`, at steps of `step` elements.
+// Resampling along one axis: `from` elements become `to`, `step` elements apart.
 struct Axis {
   int64_t from = 1, to = 1;
   double step = 1.0;
@@ -49,7 +49,7 @@ double tent(double x) { return std::max(0.0, 1.0 - std::fabs(x)); }
 
 constexpr double kCubic = -0.75, kWideCubic = -0.5;  // as in PyTorch
 
-// Returns the weights [from] of result `to`.
+// Returns the `from` weights of result `to`.
 std::vector<double> weights_of(const Axis& axis, Kernel kernel, int64_t to) {
   std::vector<double> weights(static_cast<size_t>(axis.from), 0.0);
   const auto add = [&](int64_t element, double weight) {
@@ -86,7 +86,8 @@ std::vector<double> weights_of(const Axis& axis, Kernel kernel, int64_t to) {
   return weights;
 }
 
-// Returns the scale factor of each axis, or none: they are one list, or an argument for each axis.
+// Returns the scale factor of each axis, given as one list or one argument per axis; empty if
+// absent.
 std::vector<double> factors_of(const Call& call, size_t axes) {
   std::vector<double> factors;
   const Argument* list = call.find("scale_factors");
@@ -240,7 +241,7 @@ constexpr Rounding kRoundings[] = {
 
 // Returns a scale or zero point for each element of `shape`: one for all, or one per index of
 // "axis".
-Array::Reals of_channels(const Call& call, const char* name, const Shape& shape) {
+Array::Reals per_channel(const Call& call, const char* name, const Shape& shape) {
   const Array given =
       call.has(name) ? operand(call, name).array : Array::real({}, Array::Reals{0.0});
   Shape spread(shape.size(), 1);
@@ -255,8 +256,8 @@ Array::Reals of_channels(const Call& call, const char* name, const Shape& shape)
 // kernels do.
 Results rounded(const Call& call, const Rounding& row) {
   const Array& self = call.array(row.self);
-  const Array::Reals scales = of_channels(call, row.scales, self.shape());
-  const Array::Reals zeros = of_channels(call, row.zero_points, self.shape());
+  const Array::Reals scales = per_channel(call, row.scales, self.shape());
+  const Array::Reals zeros = per_channel(call, row.zero_points, self.shape());
   const auto least = static_cast<float>(call.integer("quant_min"));
   const auto most = static_cast<float>(call.integer("quant_max"));
   Array::Reals values = self.to_reals();

@@ -10,7 +10,7 @@
 namespace arenite::convert {
 namespace {
 
-// ---- tensors from scalars ----
+// ---- tensors created from scalars ----
 
 constexpr int64_t kSideOfTriangles = int64_t{1} << 40;  // larger than any extent
 
@@ -138,7 +138,7 @@ Results one_hot(const Call& call, OpBudget& budget) {
 // ---- torch.vmap: scalars that stand for rows ----
 
 // Between _add_batch_dim and _remove_batch_dim, the dimension of level n is the n-th from the end,
-// so that scalars of different levels broadcast. Arguments are positional.
+// so that scalars of different levels broadcast. Arguments are looked up by position.
 
 constexpr int64_t kLevelsMax = 8;
 
@@ -153,7 +153,7 @@ int64_t integer(const Call& call, size_t place) {
   return *number;
 }
 
-// Returns argument 0, a tensor, and its level. Argument `dim` is a dimension and must be 0.
+// Returns argument 0, a tensor, and its level. Argument `dim` must be 0.
 std::pair<Array, size_t> leveled(const Call& call, size_t level_place, size_t dim) {
   const auto* self = at(call, 0).as<Array>();
   if (self == nullptr) call.refuse("argument 1: expected a tensor");
@@ -176,7 +176,8 @@ Results add_batch_dim(const Call& call, OpBudget&) {
   return {self.with_shape(shape)};
 }
 
-// Handles _remove_batch_dim(tensor, level, size, out_dim). Removing level 1 puts levels in order.
+// Handles _remove_batch_dim(tensor, level, size, out_dim). Removing level 1 restores the order of
+// the levels.
 Results remove_batch_dim(const Call& call, OpBudget& budget) {
   const auto [self, level] = leveled(call, 1, 3);
   Shape shape = self.shape();
@@ -215,8 +216,8 @@ Argument number_of(const Call& call, const Array& array) {
 
 Results item(const Call& call, OpBudget&) { return {number_of(call, call.array("self"))}; }
 
-// Ops on one or two scalars, and the op on tensors that computes them. Names of operands differ
-// between functions, so arguments are positional.
+// A scalar op with one or two operands, and its tensor op. Operands have different names in
+// different ops, so arguments are looked up by position.
 struct NumberOp {
   std::string_view op, as;
   std::optional<ElementType> type{};  // of the result, if not that of `as`

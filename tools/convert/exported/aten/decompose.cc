@@ -42,7 +42,7 @@ Argument glu(const Call& call, const Parts& parts) {
   const Shape shape = parts.shape(self);
   const size_t dim = call.dimension("dim", -1, shape.size());
   if (shape.empty() || shape[dim] % 2 != 0)
-    call.refuse("the dimension has no two halves: expected an even extent");
+    call.refuse("cannot split an odd dimension in half: expected an even extent");
   const auto half = [&](int64_t number) {
     return parts("slice", {{"self", self},
                            {"dim", static_cast<int64_t>(dim)},
@@ -52,8 +52,8 @@ Argument glu(const Call& call, const Parts& parts) {
   return parts.times(parts("sigmoid", {{"self", half(1)}}), half(0));
 }
 
-// Reshapes a number per channel (dimension 1) so that it broadcasts to `shape`.
-Argument of_channels(const Parts& parts, const Argument& numbers, const Shape& shape) {
+// Reshapes per-channel values (dimension 1) so that they broadcast to `shape`.
+Argument per_channel(const Parts& parts, const Argument& numbers, const Shape& shape) {
   if (shape.size() < 3) return numbers;
   Shape sizes(shape.size(), 1);
   sizes[1] = shape[1];
@@ -77,10 +77,10 @@ Argument instance_norm(const Call& call, const Parts& parts) {
       parts("sqrt", {{"self", parts.plus(variance, call.real("eps", 1e-5))}});
   Argument result = parts("div", {{"self", distance}, {"other", deviation}});
   if (call.has("weight")) {
-    result = parts.times(result, of_channels(parts, call.argument("weight"), shape));
+    result = parts.times(result, per_channel(parts, call.argument("weight"), shape));
   }
   if (!call.has("bias")) return result;
-  return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
+  return parts.plus(result, per_channel(parts, call.argument("bias"), shape));
 }
 
 // Computes sum(x1 / |x1| * x2 / |x2|) along a dimension.
@@ -97,7 +97,7 @@ Argument cosine_similarity(const Call& call, const Parts& parts) {
                        {"dim", Parts::list({dim})}});
 }
 
-// Normalizes with running statistics; statistics of the batch are for training and are refused.
+// Normalizes with running statistics. Batch statistics, which training uses, are refused.
 Argument batch_norm(const Call& call, const Parts& parts) {
   if (call.flag("training", false)) {
     call.refuse(
@@ -123,11 +123,11 @@ Argument batch_norm(const Call& call, const Parts& parts) {
   const Argument mean = parts.times(call.argument("running_mean"), factor);
   const Argument bias = call.has("bias") ? call.argument("bias") : Argument(0.0);
   const Argument offset = parts("rsub", {{"self", mean}, {"other", bias}});
-  return parts.plus(parts.times(input, of_channels(parts, factor, shape)),
-                    of_channels(parts, offset, shape));
+  return parts.plus(parts.times(input, per_channel(parts, factor, shape)),
+                    per_channel(parts, offset, shape));
 }
 
-// Normalizes over the tokens and each group of channels, whose means a matrix product averages.
+// Normalizes over the tokens and each group of channels. A matrix product computes the group means.
 Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) {
   const Argument& input = call.argument("input");
   const Shape shape = parts.shape(input);
@@ -157,7 +157,7 @@ Argument norm_over_tokens(const Call& call, const Parts& parts, int64_t groups) 
   return parts("div", {{"self", distance}, {"other", deviation}});
 }
 
-// Normalizes groups of channels: as a layer norm if there is one token, else over tokens, too.
+// Normalizes groups of channels: as a layer norm if there is one token, else over the tokens, too.
 Argument group_norm(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
   const int64_t groups = call.integer(call.has("group") ? "group" : "num_groups");
@@ -178,17 +178,17 @@ Argument group_norm(const Call& call, const Parts& parts) {
     result = norm_over_tokens(call, parts, groups);
   }
   if (call.has("weight")) {
-    result = parts.times(result, of_channels(parts, call.argument("weight"), shape));
+    result = parts.times(result, per_channel(parts, call.argument("weight"), shape));
   }
   if (!call.has("bias")) return result;
-  return parts.plus(result, of_channels(parts, call.argument("bias"), shape));
+  return parts.plus(result, per_channel(parts, call.argument("bias"), shape));
 }
 
 // Computes v * g / |v|, where the norm is over all dimensions but one.
 Argument weight_norm(const Call& call, const Parts& parts) {
   const Argument& v = call.argument("v");
   const Shape shape = parts.shape(v);
-  // Here dimension -1 stands for the norm over all elements.
+  // Dimension -1 stands for the norm over all elements.
   const bool is_of_all = call.integer("dim", 0) == -1;
   const size_t dim = is_of_all ? shape.size() : call.dimension("dim", 0, shape.size());
   Shape sizes(shape.size(), 1);
@@ -209,8 +209,8 @@ struct Pool {
   Shape kernel, stride, padding;
 };
 
-// Averages windows by a depthwise convolution with equal weights. If padding does not count,
-// divides by the share of each window that lies inside.
+// Averages windows by a depthwise convolution with equal weights. If padding is excluded, divides
+// by the share of each window that lies inside.
 Argument mean_over_windows(const Parts& parts, const Argument& input, const Pool& pool,
                            bool counts_zeros) {
   const size_t count = pool.kernel.size();
@@ -260,7 +260,7 @@ Argument avg_pool(const Call& call, const Parts& parts) {
   return mean_over_windows(parts, input, pool, call.flag("count_include_pad", true));
 }
 
-// Averages whole dimensions for one result, else adjacent windows.
+// Averages whole dimensions if the output size is 1, else adjacent windows.
 Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   const size_t count = call.op == "adaptive_avg_pool1d" ? 1 : 2;
   const Argument& input = call.argument("self");
@@ -289,7 +289,7 @@ Argument adaptive_avg_pool(const Call& call, const Parts& parts) {
   return mean_over_windows(parts, input, pool, true);
 }
 
-// Subtracts neighbours, n times.
+// Takes differences of neighbours, n times.
 Argument diff(const Call& call, const Parts& parts) {
   Argument array = call.argument("self");
   const auto dim = static_cast<int64_t>(call.dimension("dim", -1, parts.shape(array).size()));
@@ -323,14 +323,14 @@ Argument tensordot(const Call& call, const Parts& parts) {
 }
 
 // Computes self + weight * (end - self).
-Argument between(const Call& call, const Parts& parts) {
+Argument lerp(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Argument way = parts("sub", {{"self", call.argument("end")}, {"other", self}});
   return parts.plus(self, parts.times(way, call.argument("weight")));
 }
 
 // Computes self + value * tensor1 * tensor2, or / tensor2.
-Argument added_part(const Call& call, const Parts& parts) {
+Argument add_scaled_product(const Call& call, const Parts& parts) {
   const char* const op = call.op == "addcmul" ? "mul" : "div";
   const Argument part =
       parts(op, {{"self", call.argument("tensor1")}, {"other", call.argument("tensor2")}});
@@ -341,7 +341,7 @@ Argument added_part(const Call& call, const Parts& parts) {
 Argument prelu_of_channels(const Call& call, const Parts& parts) {
   const Argument& self = call.argument("self");
   const Argument below = parts("relu", {{"self", parts("neg", {{"self", self}})}});
-  const Argument slopes = of_channels(parts, call.argument("weight"), parts.shape(self));
+  const Argument slopes = per_channel(parts, call.argument("weight"), parts.shape(self));
   return parts("sub",
                {{"self", parts("relu", {{"self", self}})}, {"other", parts.times(slopes, below)}});
 }
@@ -376,7 +376,7 @@ Argument padded(const Call& call, const Parts& parts) {
                {{"self", with_zeros(self)}, {"mask", is_new}, {"value", call.real("value")}});
 }
 
-// Reduces the loss of each element: 0 none, 1 mean, 2 sum.
+// Reduces the elementwise loss: 0 none, 1 mean, 2 sum.
 Argument loss(const Call& call, const Parts& parts) {
   const Argument difference =
       parts("sub", {{"self", call.argument("self")}, {"other", call.argument("target")}});
@@ -389,7 +389,7 @@ Argument loss(const Call& call, const Parts& parts) {
 
 // ---- attention ----
 
-// Repeats keys or values of fewer heads for each query head that shares them.
+// Repeats each key or value head for the query heads that share it.
 Argument repeated_heads(const Call& call, const Parts& parts, const Argument& tensor,
                         int64_t heads) {
   const Shape shape = parts.shape(tensor);
@@ -442,7 +442,7 @@ Argument attention(const Call& call, const Parts& parts) {
   return parts("matmul", {{"self", weights}, {"other", value}});
 }
 
-// Whether each element equals one of the others.
+// Whether each element equals one of `test_elements`.
 Argument is_in(const Call& call, const Parts& parts) {
   const bool is_one = call.find("test_element") != nullptr;
   Argument found = call.argument("elements");
@@ -479,9 +479,9 @@ constexpr Decomposition kDecompositions[] = {
     {"_adaptive_avg_pool2d", adaptive_avg_pool},
     {"diff", diff},
     {"tensordot", tensordot},
-    {"lerp", between},
-    {"addcmul", added_part},
-    {"addcdiv", added_part},
+    {"lerp", lerp},
+    {"addcmul", add_scaled_product},
+    {"addcdiv", add_scaled_product},
     {"isin", is_in},
     {"prelu", prelu_of_channels},
     {"cumsum", cumulative},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decomposes torch.einsum to sums and matrix products. Each dimension is named by its letter.
+// Decomposes torch.einsum into sums and matrix products. Each dimension is named by its letter.
 //
-//    "bqhd,bkhd->bhqk"  ->  matmul of [b, h, q, d] and [b, h, d, k]
+//   bqhd,bkhd->bhqk  ->  matmul of [b, h, q, d] and [b, h, d, k]
 #include <algorithm>
 #include <cctype>
 #include <iterator>
@@ -15,7 +15,7 @@
 namespace arenite::convert {
 namespace {
 
-// A tensor with a letter for each dimension.
+// A tensor whose dimensions are named by letters.
 struct Lettered {
   Argument tensor;
   std::string letters;
@@ -44,7 +44,7 @@ class Einsum {
     for (Lettered& operand : operands_) operand = without_repeated(operand);
     Lettered made = operands_.at(0);
     for (size_t i = 1; i < operands_.size(); ++i) {
-      // Letters that neither later tensors nor the result have are summed over.
+      // Sum over letters that neither later tensors nor the result have.
       std::string later = result_;
       for (size_t k = i + 1; k < operands_.size(); ++k) later += operands_[k].letters;
       std::string wanted = result_;
@@ -59,7 +59,7 @@ class Einsum {
   }
 
  private:
-  // Replaces dots by digits, one for each leading dimension, aligned at the last.
+  // Replaces an ellipsis by digits, one for each leading dimension, aligned at the last.
   std::string with_dots(std::string letters, size_t dimensions) const {
     const size_t place = letters.find("...");
     if (place == std::string::npos) return letters;
@@ -112,7 +112,7 @@ class Einsum {
     return parts_.shape(operand.tensor)[operand.letters.find(letter)];
   }
 
-  // Takes the diagonal of two dimensions with one letter.
+  // Takes the diagonal of two dimensions with the same letter.
   Lettered without_repeated(Lettered operand) const {
     for (size_t d = 0; d < operand.letters.size(); ++d) {
       const char letter = operand.letters[d];
@@ -139,8 +139,8 @@ class Einsum {
             only_those(operand.letters, [&](char c) { return has(wanted, c); })};
   }
 
-  // Permutes dimensions to the order of `groups`, and merges each group to one dimension; a group
-  // that the operand lacks has extent 1.
+  // Permutes dimensions to the order of `groups` and merges each group into one dimension. A group
+  // that the operand lacks gets extent 1.
   Argument arranged(const Lettered& operand, const std::vector<std::string>& groups) const {
     std::vector<int64_t> order, sizes;
     for (const std::string& group : groups) {
@@ -158,7 +158,7 @@ class Einsum {
     return sizes == parts_.shape(turned) ? turned : parts_.view(turned, sizes);
   }
 
-  // Expands dimensions of 1 to those of the other tensor with this letter.
+  // Expands dimensions of extent 1 to those of the other tensor with the same letter.
   Lettered stretched_to(const Lettered& operand, const Lettered& other) const {
     std::vector<int64_t> sizes = parts_.shape(operand.tensor);
     bool is_other = false;
@@ -234,13 +234,13 @@ class Einsum {
     }
     const bool is_constant = parts_.is_constant(a.tensor) || parts_.is_constant(b.tensor);
     if (rows.empty() && columns.empty() && !is_fixed && !is_constant) {
-      // All letters are common: this is an elementwise product.
+      // With all letters common, this is an elementwise product.
       const std::vector<std::string> letters = one_by_one(batch + inner);
       return summed({parts_.times(arranged(a, letters), arranged(b, letters)), batch + inner},
                     batch);
     }
     if (!batch.empty() && !parts_.is_constant(b.tensor)) {
-      // All but the last are dimensions along which the other tensor broadcasts.
+      // The other tensor broadcasts along all of these dimensions but the last.
       const std::string more_rows = take_all_but_last(rows, order);
       const std::string more_columns = is_fixed ? "" : take_all_but_last(columns, order);
       batch = only_those(order, in(batch + more_rows + more_columns));
@@ -276,7 +276,7 @@ class Einsum {
     return {arranged(scores, one_by_one(letters)), letters};
   }
 
-  // Leaves the letter that is last in `order`, and returns the others.
+  // Removes all letters but the one that is last in `order`, and returns those removed.
   static std::string take_all_but_last(std::string& letters, const std::string& order) {
     std::string others = only_those(order, [&](char c) { return has(letters, c); });
     if (others.empty()) return others;

@@ -16,7 +16,7 @@ using Complex = std::complex<double>;
 
 // ---- functions of one number ----
 
-enum class Gives { kReals, kSame, kBools };  // kSame: integers for integers
+enum class ResultKind { kReals, kSame, kBools };  // kSame: integers for integers
 
 struct NumberFunction {
   std::string_view op;
@@ -70,7 +70,7 @@ constexpr NumberFunction kSameFunctions[] = {
     {"relu6", relu6},
     {"sign", sign}};
 
-// Tests give 1 if they hold, else 0.
+// Predicates give 1 where they hold, else 0.
 constexpr NumberFunction kTests[] = {
     {"isnan", [](double x) -> double { return std::isnan(x); }},
     {"isinf", [](double x) -> double { return std::isinf(x); }},
@@ -116,11 +116,11 @@ constexpr ParameterFunction kParameterFunctions[] = {
     {"nan_to_num", nan_to_num, {{{"nan", 0.0}, {"posinf", kLargest}, {"neginf", -kLargest}}}}};
 
 template <typename Function>
-Results each_number(const Call& call, Gives gives, const Function& function) {
-  const Array& self = gives == Gives::kBools ? call.array("self") : real_array(call, "self");
-  ElementType type = gives == Gives::kBools ? ElementType::kBool : self.type();
-  if (gives == Gives::kReals) type = real_type(type);
-  if (gives == Gives::kSame && type == ElementType::kBool)
+Results each_number(const Call& call, ResultKind gives, const Function& function) {
+  const Array& self = gives == ResultKind::kBools ? call.array("self") : real_array(call, "self");
+  ElementType type = gives == ResultKind::kBools ? ElementType::kBool : self.type();
+  if (gives == ResultKind::kReals) type = real_type(type);
+  if (gives == ResultKind::kSame && type == ElementType::kBool)
     call.refuse("found a tensor of {}: expected numbers", name(type));
   Array::Reals values = self.to_reals();
   for (double& value : values) value = function(value);
@@ -130,10 +130,10 @@ Results each_number(const Call& call, Gives gives, const Function& function) {
 Results with_parameters(const Call& call, const ParameterFunction& row) {
   Parameters p{};
   for (size_t i = 0; i < p.size(); ++i) p[i] = value_of(call, row.parameters[i]);
-  return each_number(call, Gives::kReals, [&](double x) { return row.of(x, p); });
+  return each_number(call, ResultKind::kReals, [&](double x) { return row.of(x, p); });
 }
 
-template <Gives kGives>
+template <ResultKind kGives>
 Results each_by(const Call& call, const NumberFunction& row) {
   if (call.integer("decimals", 0) != 0)
     call.refuse("round with decimals is not supported: scale, round and scale back");
@@ -145,10 +145,10 @@ Results gelu_of(const Call& call, OpBudget&) {
   if (kind != "none" && kind != "tanh") {
     call.refuse("approximate='{}' is not supported: expected 'none' or 'tanh'", printable(kind));
   }
-  return each_number(call, Gives::kReals, kind == "none" ? gelu : tanh_gelu);
+  return each_number(call, ResultKind::kReals, kind == "none" ? gelu : tanh_gelu);
 }
 
-// Applies one slope, or a slope for each channel (dimension 1).
+// Applies one slope, or one slope for each channel (dimension 1).
 Results prelu(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   const Array& slopes = call.array("weight");
@@ -191,8 +191,8 @@ int rank_of(const Operand& operand) {
   return operand.is_number ? 0 : operand.array.rank() == 0 ? 1 : 2;
 }
 
-// Returns PyTorch's type of a result: tensors with dimensions decide first, then scalars, then
-// numbers.
+// Returns the result type by PyTorch's promotion: tensors with dimensions take precedence over
+// scalar tensors, and these over numbers.
 ElementType result_type(const Operand& a, const Operand& b) {
   const Operand& first = rank_of(a) >= rank_of(b) ? a : b;
   const Operand& second = rank_of(a) >= rank_of(b) ? b : a;
@@ -201,8 +201,8 @@ ElementType result_type(const Operand& a, const Operand& b) {
   return kind_of(other) > kind_of(type) ? promote(type, other) : type;
 }
 
-// Returns elements that, repeated in turn, are `array` broadcast to `shape`. Masks and biases,
-// whose dimensions are the last ones, are not copied for each row.
+// Returns a row-major array that gives `array` broadcast to `shape` when repeated. Masks and
+// biases, whose dimensions are the trailing ones, are thus not copied for each row.
 Array repeated(const Array& array, const Shape& shape) {
   const Shape& own = array.shape();
   const auto first = std::ranges::find_if(own, [](int64_t extent) { return extent != 1; });
@@ -228,12 +228,12 @@ std::vector<Result> pairs(const Operand& a, const Operand& b, const Shape& shape
 }
 
 // Integers wrap around instead of overflowing.
-int64_t wrapping(uint64_t bits) { return static_cast<int64_t>(bits); }
+int64_t as_signed(uint64_t bits) { return static_cast<int64_t>(bits); }
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
 
-// Divide integers; a divisor of 0, which PyTorch refuses, gives 0.
+// Integer division. A divisor of 0, which PyTorch refuses, gives 0.
 int64_t truncated(int64_t a, int64_t b) {
-  return b == 0 ? 0 : b == -1 ? wrapping(0 - bits(a)) : a / b;
+  return b == 0 ? 0 : b == -1 ? as_signed(0 - bits(a)) : a / b;
 }
 int64_t floored(int64_t a, int64_t b) {
   const int64_t quotient = truncated(a, b);
@@ -251,7 +251,7 @@ int64_t power_of(int64_t a, int64_t b) {
   for (uint64_t base = bits(a), left = bits(b); left != 0; left >>= 1, base *= base) {
     if (left % 2 != 0) power *= base;
   }
-  return wrapping(power);
+  return as_signed(power);
 }
 
 struct Arithmetic {
@@ -262,13 +262,13 @@ struct Arithmetic {
 };
 
 constexpr Arithmetic kAdd = {"add", [](double a, double b) { return a + b; },
-                             [](int64_t a, int64_t b) { return wrapping(bits(a) + bits(b)); },
+                             [](int64_t a, int64_t b) { return as_signed(bits(a) + bits(b)); },
                              [](Complex a, Complex b) { return a + b; }};
 constexpr Arithmetic kSubtract = {"sub", [](double a, double b) { return a - b; },
-                                  [](int64_t a, int64_t b) { return wrapping(bits(a) - bits(b)); },
+                                  [](int64_t a, int64_t b) { return as_signed(bits(a) - bits(b)); },
                                   [](Complex a, Complex b) { return a - b; }};
 constexpr Arithmetic kMultiply = {"mul", [](double a, double b) { return a * b; },
-                                  [](int64_t a, int64_t b) { return wrapping(bits(a) * bits(b)); },
+                                  [](int64_t a, int64_t b) { return as_signed(bits(a) * bits(b)); },
                                   [](Complex a, Complex b) {
                                     return Complex(a.real() * b.real() - a.imag() * b.imag(),
                                                    a.real() * b.imag() + a.imag() * b.real());
@@ -292,15 +292,15 @@ constexpr Arithmetic kArithmetic[] = {
     kMultiply,
     kFloorDivide,
     {"remainder", remainder_of,
-     [](int64_t a, int64_t b) { return wrapping(bits(a) - bits(floored(a, b)) * bits(b)); }},
+     [](int64_t a, int64_t b) { return as_signed(bits(a) - bits(floored(a, b)) * bits(b)); }},
     {"fmod", [](double a, double b) { return std::fmod(a, b); },
-     [](int64_t a, int64_t b) { return wrapping(bits(a) - bits(truncated(a, b)) * bits(b)); }},
+     [](int64_t a, int64_t b) { return as_signed(bits(a) - bits(truncated(a, b)) * bits(b)); }},
     kMaximum,
     kMinimum,
     {"pow", [](double a, double b) { return std::pow(a, b); }, power_of},
     {"atan2", [](double y, double x) { return std::atan2(y, x); }}};
 
-// Computes one op. Bools count as integers; the result has PyTorch's type for the operands.
+// Computes one op. Bools count as integers; the result type follows PyTorch's promotion.
 Array computed(const Call& call, const Arithmetic& row, const Operand& a, const Operand& b,
                ElementType type) {
   const Shape shape = broadcast(a.array.shape(), b.array.shape());
@@ -368,9 +368,9 @@ Results comparison(const Call& call, const Comparison& row) {
   return {Array::boolean(shape, bools)};
 }
 
-// PyTorch shifts all bits out unless the shift is from 0 to 63.
+// PyTorch shifts all bits out if the shift is outside [0, 63].
 int64_t shifted_left(int64_t a, int64_t by) {
-  return by < 0 || by > 63 ? 0 : wrapping(bits(a) << by);
+  return by < 0 || by > 63 ? 0 : as_signed(bits(a) << by);
 }
 int64_t shifted_right(int64_t a, int64_t by) { return a >> (by < 0 || by > 63 ? 63 : by); }
 
@@ -457,7 +457,7 @@ Results clamp(const Call& call, OpBudget&) {
   return {self.array};
 }
 
-// Counts the sorted boundaries below each element, or with `right` those not above it. Refuses
+// Counts the sorted boundaries below each element; with `right`, also those equal to it. Refuses
 // elements so close to a boundary that rounding to float32 decides.
 Results bucketize(const Call& call, OpBudget&) {
   constexpr double kRounding = 1e-6;
@@ -492,13 +492,13 @@ Results fill_with(const Call& call, OpBudget&) {
   return {stretched(value.with_shape({}).to(self.type()), self.shape())};
 }
 
-// Copies src over self: broadcast to its shape, converted to its type.
+// Copies src over self, broadcast to self's shape and converted to its type.
 Results copy(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
   return {stretched(call.array("src").to(self.type()), self.shape())};
 }
 
-// ---- complex numbers, as rotations use them ----
+// ---- complex numbers, which rotary embeddings use ----
 
 Results view_as_complex(const Call& call, OpBudget&) {
   const Array& self = call.array("self");
@@ -564,7 +564,7 @@ Results absolute(const Call& call, OpBudget&) {
   if (is_complex(call.array("self").type())) {
     return complex_part(call, {"abs", [](const Complex& z) { return std::abs(z); }});
   }
-  return each_number(call, Gives::kSame, [](double x) { return std::abs(x); });
+  return each_number(call, ResultKind::kSame, [](double x) { return std::abs(x); });
 }
 
 Results conjugate(const Call& call, OpBudget&) {
@@ -599,10 +599,10 @@ Operand operand(const Call& call, std::string_view name) {
 
 OpRules elementwise_rules() {
   OpRules rules;
-  add_rows(rules, kRealFunctions, each_by<Gives::kReals>);
-  add_rows(rules, kRealFormulas, each_by<Gives::kReals>);
-  add_rows(rules, kSameFunctions, each_by<Gives::kSame>);
-  add_rows(rules, kTests, each_by<Gives::kBools>);
+  add_rows(rules, kRealFunctions, each_by<ResultKind::kReals>);
+  add_rows(rules, kRealFormulas, each_by<ResultKind::kReals>);
+  add_rows(rules, kSameFunctions, each_by<ResultKind::kSame>);
+  add_rows(rules, kTests, each_by<ResultKind::kBools>);
   add_rows(rules, kParameterFunctions, with_parameters);
   add_rows(rules, kArithmetic, arithmetic);
   add_rows(rules, kComparisons, comparison);

@@ -15,7 +15,8 @@ using Numbers = std::vector<int64_t>;
 
 constexpr int64_t kPadMax = 1 << 20;  // rows that pad adds
 
-// Makes a movement whose element i is source(index, i), for each index of `shape`.
+// Makes a movement of `shape` with sources[i] = source(index, i), where `index` is the
+// multi-index of element i.
 template <typename Source>
 Movement gathered(Shape shape, const Source& source) {
   Movement movement{.shape = std::move(shape)};
@@ -31,8 +32,8 @@ Movement gathered(Shape shape, const Source& source) {
   return movement;
 }
 
-// Returns the element of `shape`, broadcast to the dimensions of `index` before `end`, at that
-// index.
+// Returns the element at `index` of a tensor of `shape` that is broadcast to the index's first
+// `end` dimensions.
 int64_t element_at(const Shape& shape, const Shape& index, size_t end) {
   int64_t number = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -169,9 +170,9 @@ Movements gather(const Call& call) {
   })};
 }
 
-// Returns the movement of self[indices]. Index tensors broadcast to one shape, which replaces the
-// first indexed dimension, or comes first if other dimensions lie between them. A null index takes
-// all rows.
+// Returns the movement of self[indices]. Index tensors broadcast to one shape. It replaces the
+// first indexed dimension, or comes first if dimensions without an index lie in between. A null
+// index takes the whole dimension.
 Movement indexed(const Call& call, const Shape& self, std::vector<const Array*> indices) {
   Shape together, shape;
   size_t first = self.size(), last = 0, count = 0;
@@ -285,8 +286,8 @@ Movements embedding(const Call& call) {
   return {indexed(call, weight, {&rows})};
 }
 
-// Maps a place outside a dimension to the element whose copy stands there, by `mode`: the nearest,
-// a mirrored element, or one from the other end; -1 for constant padding.
+// Maps an index in the padding to the element that `mode` copies there: the nearest element, its
+// mirror image, or an element from the other end. Returns -1 for constant padding.
 int64_t beyond(const Call& call, const std::string& mode, int64_t from, int64_t extent) {
   const int64_t last = extent - 1;
   const bool is_inside = from >= 0 && from <= last;
@@ -329,7 +330,7 @@ Movements pad_by_elements(const Call& call) {
   })};
 }
 
-// Replaces the elements of `self` that `place` names by those of `source`, in order.
+// Replaces the elements of `self` that `place` selects by the elements of the source, in order.
 Movements replaced(const Call& call, const Movement& place, const char* source_name) {
   const Shape& source = call.array(source_name).shape();
   if (broadcast(source, place.shape) != place.shape) {

@@ -74,7 +74,7 @@ Results move(const Call& call, const std::vector<Movement>& movements, OpBudget&
   return results;
 }
 
-// Computes the parts of a decomposition as they come.
+// Evaluates the ops of a decomposition as they come.
 class ArrayOps : public OpRunner {
  public:
   explicit ArrayOps(OpBudget& budget) : budget_(budget) {}
@@ -332,7 +332,7 @@ class Interpreter {
   void run(const Call& node) {
     const std::vector<Argument> results =
         apply_op(bind<ValueRef>(node, [&](ValueRef ref) { return value_of(ref.value); }), budget_);
-    // An op may give more results than are read, but not fewer.
+    // An op may return more results than are read, but not fewer.
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (readers_[node.outputs[i]] == 0) continue;
       if (i >= results.size()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates PyTorch's ops, and whole programs, on arrays in double precision. Constants are folded
-// with it, and a conversion is checked against it, op by op as the author's code runs.
+// Evaluates PyTorch ops and whole programs on arrays in double precision. Folds constants, and
+// serves as the reference for converted models.
 //
-//    add(Array [1, 2], 3)  ->  Array [4, 5]
+//   add(Array [1, 2], 3)  ->  Array [4, 5]
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct OpBudget {
   uint64_t live_elements = kFoldedLiveElementsMax;       // at a time: bounds memory
   uint64_t multiplications = kFoldedMultiplicationsMax;  // of matrix products
 
-  // Deduct what an op is about to compute. Throw InputError if too little is left.
+  // Deduct the cost of a computation before it runs. Throw InputError if too little is left.
   void take_elements(uint64_t count);
   void take_multiplications(uint64_t count);
 };
@@ -33,49 +33,49 @@ struct OpBudget {
 // dropout, and invalid arguments.
 std::vector<Argument> apply_op(const Call& call, OpBudget& budget);
 
-// Returns one result of apply_op. Throws InputError also if it is no array.
+// Returns one result of apply_op. Also throws InputError if the result is not an array.
 Array apply_for_array(const Call& call, OpBudget& budget, size_t result = 0);
 
 // Whether there is a rule for ops of this name (Call::op).
 bool has_rule(std::string_view op);
 
-// Says what is wrong with an op that makes random numbers; null for other ops.
+// Returns why an op that makes random numbers is refused; null for other ops.
 const char* why_random(std::string_view op);
 
 // ---- decompositions, written once for arrays and for traced values ----
 
-// Runs the parts of a decomposed op.
+// Runs the ops that another op decomposes into.
 class OpRunner {
  public:
   virtual ~OpRunner() = default;
   // Returns the first result of `part`.
   virtual Argument run(const Call& part) = 0;
-  // Returns shape and type of a tensor, with or without elements.
+  // Returns the shape and type of a tensor, with or without elements.
   virtual Array like(const Argument& tensor) const = 0;
-  // Whether the tensor is attention weights, whose dimensions keep their order.
+  // Whether the tensor holds attention weights, whose dimensions keep their order.
   virtual bool is_fixed(const Argument&) const { return false; }
-  // Whether the tensor has elements, and does not depend on the model's input.
+  // Whether the tensor has elements and does not depend on the model's input.
   virtual bool is_constant(const Argument&) const { return true; }
 };
 
-// Returns the first result of `call` computed by other ops; None if the op, or the op with these
-// arguments, has no decomposition. Throws OpError for invalid arguments.
+// Returns the first result of `call` computed by other ops; None if the op has no decomposition for
+// these arguments. Throws OpError for invalid arguments.
 Argument decomposed(const Call& call, OpRunner& runner);
 bool is_decomposed(std::string_view op);
 
 // ---- whole programs: the reference that conversions are checked against ----
 
-// Returns the outputs of `program` that are tensors, in order. `inputs` are those of the user.
-// Weights are loaded when an op needs them, and released after the last one. Throws InputError for
-// inputs of other sizes, and as apply_op does.
+// Returns the tensor outputs of `program`, in order. `inputs` are those of the user. Weights are
+// loaded at their first use and released after their last one. Throws InputError for inputs of
+// other sizes, and for what apply_op refuses.
 std::vector<Array> interpret(const ExportedProgram& program, std::span<const Array> inputs,
                              OpBudget budget = {});
 
-// Returns a generous budget for a program of these weights and an input of `input_elements`.
+// Returns a generous budget for a program with these weights and an input of `input_elements`.
 OpBudget interpreting_budget(const ExportedProgram& program, uint64_t input_elements);
 
-// Returns the steps that reading a program may take: tracing, comparing and weighing cost a few
-// times as much as interpreting.
+// Returns the step limit for reading a program: tracing, comparing and measuring cost a few times
+// as much as interpreting.
 uint64_t reading_steps(const ExportedProgram& program);
 
 }  // namespace arenite::convert

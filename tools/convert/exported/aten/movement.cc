@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of ops that move elements by strides, and of some that do not: im2col, col2im.
+// Rules of ops that move elements by strides, and of im2col and col2im.
 #include "convert/exported/aten/movement.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using Numbers = std::vector<int64_t>;
 constexpr int64_t kShuffleMax = 1 << 12;  // largest factor of pixel_shuffle
 constexpr int64_t kPartsMax = 1 << 16;    // of one split
 
-// Reshapes a movement's result; refuses another number of elements.
+// Reshapes a movement's result; refuses a different number of elements.
 Movement in_shape(const Call& call, Movement movement, Shape shape) {
   if (elements_of(shape) != elements_of(movement.walk)) {
     call.refuse("a tensor {} cannot be viewed as {}", shape_text(movement.shape),
@@ -40,7 +40,7 @@ void insert(Shape& shape, size_t dim, int64_t extent) {
 
 Shape own_shape(const Call&, const Shape& shape) { return shape; }
 
-// Replaces -1 in `sizes` by the extent that `elements` leave.
+// Resolves -1 in `sizes` from the number of elements.
 Shape resolved(const Call& call, Shape sizes, size_t elements) {
   const auto open = std::find(sizes.begin(), sizes.end(), -1);
   if (open == sizes.end()) return sizes;
@@ -169,8 +169,8 @@ Order last_two_swapped(const Call& call, size_t rank) {
 Order moved_dimensions(const Call& call, size_t rank) {
   const Numbers from = call.integers("source"), to = call.integers("destination");
   if (from.size() != to.size())
-    call.refuse("found {} source and {} destination dimensions: expected as many", from.size(),
-                to.size());
+    call.refuse("found {} source and {} destination dimensions: expected equal numbers",
+                from.size(), to.size());
   Order order(rank, rank);
   std::vector<bool> is_moved(rank, false);
   for (size_t i = 0; i < from.size() && rank > 0; ++i) {
@@ -275,8 +275,8 @@ std::vector<Cut> chunks(const Call& call, int64_t extent) {
   return even_parts(call, extent, std::max<int64_t>(1, (extent - 1) / count + 1));
 }
 
-// Handles tensor_split: `sections` parts, of which the first ones are longer by 1, or cuts at
-// indices.
+// Handles tensor_split: splits into `sections` parts, of which the first ones are longer by 1, or
+// cuts at indices.
 std::vector<Cut> parts_at(const Call& call, int64_t extent) {
   std::vector<Cut> cuts;
   if (call.has("sections")) {
@@ -307,7 +307,7 @@ std::vector<Cut> all_rows(const Call& call, int64_t extent) {
   return extent == 0 ? std::vector<Cut>() : even_parts(call, extent, 1);
 }
 
-// Ops that cut one dimension, with a result for each cut.
+// An op that splits a dimension into one result per cut.
 struct CutOp {
   std::string_view op;
   std::vector<Cut> (*cuts)(const Call& call, int64_t extent);
@@ -328,7 +328,8 @@ Movements cut_by(const Call& call, const CutOp& row) {
   return movements;
 }
 
-// Appends a dimension of windows: `size` elements, `dilation` apart, one window every `step`.
+// Appends a dimension of windows: `size` elements, `dilation` apart; a window begins every `step`
+// elements.
 Movement with_windows(Movement movement, size_t dim, int64_t size, int64_t step, int64_t dilation) {
   const int64_t windows = movement.walk[dim] - dilation * (size - 1);
   movement.walk.push_back(size);
@@ -406,7 +407,7 @@ Movements expand_as(const Call& call) {
   return {expanded(call, call.array("self").shape(), call.array("other").shape())};
 }
 
-// Handles copy(self, src): src broadcast to self.
+// Handles copy(self, src): broadcasts src to self.
 Movements copy_into(const Call& call) {
   return {expanded(call, call.array("src").shape(), call.array("self").shape())};
 }
@@ -434,7 +435,7 @@ Movements repeat(const Call& call) {
 
 Movements repeat_interleave(const Call& call) {
   if (call.overload != "self_int") {
-    call.refuse("repeats that are a tensor are not supported: pass one integer");
+    call.refuse("a tensor of repeats is not supported: pass one integer");
   }
   Movement movement = whole(call);
   if (!call.has("dim")) movement = whole({static_cast<int64_t>(elements_of(movement.shape))});
@@ -450,8 +451,8 @@ Movements repeat_interleave(const Call& call) {
   return {std::move(movement)};
 }
 
-// Turns blocks of pixels into channels, or channels into blocks: [.., channels, rows, columns] is
-// split to five dimensions, permuted, and merged to three.
+// Moves blocks of pixels to channels or back: [.., channels, rows, columns] is split into five
+// dimensions, permuted, and merged into three.
 Movements shuffle_pixels(const Call& call) {
   Shape shape = call.array("self").shape();
   const bool is_back = call.op == "pixel_shuffle";
@@ -477,9 +478,9 @@ Movements shuffle_pixels(const Call& call) {
   return {in_shape(call, permuted(call, whole(divided), order), shape)};
 }
 
-// Numbers the elements of each array after those of the arrays before it.
-Movements one_for_each(const std::vector<Array>& arrays,
-                       const std::function<Movement(size_t)>& movement_of) {
+// Returns an identity movement for each array. Element numbers continue from one array to the next.
+Movements movement_for_each(const std::vector<Array>& arrays,
+                            const std::function<Movement(size_t)>& movement_of) {
   Movements movements;
   int64_t first = 0;
   for (size_t i = 0; i < arrays.size(); ++i) {
@@ -494,7 +495,8 @@ Movements broadcast_tensors(const Call& call) {
   const std::vector<Array> arrays = call.arrays("tensors");
   Shape shape;
   for (const Array& array : arrays) shape = broadcast(shape, array.shape());
-  return one_for_each(arrays, [&](size_t i) { return expanded(call, arrays[i].shape(), shape); });
+  return movement_for_each(arrays,
+                           [&](size_t i) { return expanded(call, arrays[i].shape(), shape); });
 }
 
 Movements meshgrid(const Call& call) {
@@ -506,14 +508,14 @@ Movements meshgrid(const Call& call) {
     shape.push_back(static_cast<int64_t>(array.elements()));
   }
   if (is_xy) std::swap(shape[0], shape[1]);
-  return one_for_each(arrays, [&](size_t i) {
+  return movement_for_each(arrays, [&](size_t i) {
     Movement movement{.shape = shape, .walk = shape, .strides = Shape(shape.size(), 0)};
     movement.strides[is_xy && i < 2 ? 1 - i : i] = 1;
     return movement;
   });
 }
 
-// Handles F.unfold, im2col: an image to windows [channels * window, windows].
+// Handles F.unfold (im2col): an image to windows [channels * window, windows].
 Movements im2col(const Call& call) {
   const Shape& given = call.array("self").shape();
   Shape shape = given;
@@ -560,7 +562,7 @@ Movements im2col(const Call& call) {
   return {std::move(movement)};
 }
 
-// Handles F.fold, col2im: windows [channels * window, windows] to an image. Windows must not
+// Handles F.fold (col2im): windows [channels * window, windows] to an image. Windows must not
 // overlap; pixels without a window are 0.
 Movements col2im(const Call& call) {
   const Shape& given = call.array("self").shape();
@@ -606,8 +608,8 @@ Movements col2im(const Call& call) {
 // ---- conversions and dropout ----
 
 // Returns no movement for a conversion that changes values: to another kind, or to a narrower
-// integer type. All real types are double here.
-Movements same_numbers(const Call& call) {
+// integer type. Real types are all stored as double, so conversions between them change nothing.
+Movements lossless_conversion(const Call& call) {
   const ElementType from = call.array("self").type();
   const bool has_other = call.find("other") != nullptr && call.find("other")->as<Array>();
   const ElementType to = has_other ? call.array("other").type() : call.type("dtype").value_or(from);
@@ -627,7 +629,7 @@ Movements inactive_dropout(const Call& call) {
 }
 
 std::vector<MovementRule> movement_rules() {
-  std::vector<MovementRule> rules = {{"to", same_numbers},
+  std::vector<MovementRule> rules = {{"to", lossless_conversion},
                                      {"dropout", inactive_dropout, "input"},
                                      {"unfold", unfold},
                                      {"diagonal", diagonal},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements, as maps from elements of the result to elements of the inputs:
-// views, transposes, slices, gathers, padding, concatenation.
+// Ops that only move elements, as maps from output elements to input elements: views, transposes,
+// slices, gathers, padding, concatenation.
 //
-//    transpose of [2, 3]  ->  shape [3, 2], walk [3, 2], strides [1, 3]
-//    tril of [2, 2]       ->  shape [2, 2], sources [0, kZero, 2, 3]
+//   transpose of [2, 3]  ->  shape [3, 2], walk [3, 2], strides [1, 3]
+//   tril of [2, 2]       ->  shape [2, 2], sources [0, kZero, 2, 3]
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,18 @@
 #include "convert/exported/read/call.h"
 
 namespace arenite::convert {
-// One result of such an op. Elements are numbered in row-major order, those of the second input
-// after those of the first.
+// One result of such an op. Input elements are numbered in row-major order, through one input after
+// the other.
 struct Movement {
   Shape shape;  // of the result
 
-  // Element i of the result is element offset + sum(index[d] * strides[d]), where index is the i-th
-  // index of a row-major walk over the extents `walk`.
+  // Element i of the result is input element offset + sum(index[d] * strides[d]), where index is
+  // the i-th index of a row-major walk over the extents `walk`.
   Shape walk{};
   std::vector<int64_t> strides{};
   int64_t offset = 0;
-  // Replaces the walk if no strides fit: the element for each element of the result; kZero gives 0.
+  // Replaces the walk where no strides fit: the input element for each result element; kZero gives
+  // 0.
   std::optional<std::vector<int64_t>> sources{};
 
   static constexpr int64_t kZero = -1;
@@ -34,8 +35,8 @@ struct Movement {
   // Whether the result is the first input, at most reshaped.
   bool keeps_order(size_t input_elements) const;
 
-  // Returns the result's elements; `inputs` are those of all inputs, concatenated. Throws
-  // ShapeError if an index is out of range, or if the count is not that of `shape`.
+  // Returns the result's elements. `inputs` are the elements of all inputs, concatenated. Throws
+  // ShapeError if an index is out of range, or if the count does not match `shape`.
   template <typename T>
   std::vector<T> apply(std::span<const T> inputs) const;
 
@@ -44,7 +45,8 @@ struct Movement {
 };
 
 // Returns a movement for each result of `call`, or nullopt if it does more than move elements.
-// Indices need elements, moved arrays do not. Throws InputError for invalid arguments.
+// Index tensors need elements; the moved tensors need only shapes. Throws InputError for invalid
+// arguments.
 std::optional<std::vector<Movement>> movements_of(const Call& call);
 
 // Whether an op of this name is torch.cat or a variant of it.
@@ -59,8 +61,8 @@ bool moves_elements(std::string_view op);
 // Returns the arrays that `call` moves, in order. REQUIRES: movements_of returns movements.
 std::vector<Array> moved_arrays(const Call& call);
 
-// Broadcasts `given` to `to`; leading extents of 1 may be dropped. Throws ShapeError if it does not
-// fit.
+// Returns the movement that broadcasts `given` to `to`; leading extents of 1 may be dropped. Throws
+// ShapeError if the shapes do not fit.
 Movement stretching(const Shape& given, const Shape& to);
 
 template <typename T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of ops and their tables. An op is computed by an OpRule, decomposed with Parts, or moves
-// elements by a MovementRule; a new op is a row of one table.
+// Rules of ops and their tables. An OpRule computes an op, Parts decomposes one, a MovementRule
+// moves elements. A new op is a row of one of the tables.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ void add_other_names(Rules& rules) {
   }
 }
 
-// A number among an op's arguments, by its name in the schema.
+// A numeric argument of an op, by its name in the schema.
 struct Parameter {
   const char* name = nullptr;
   std::optional<double> default_value{};  // absent: required
@@ -76,7 +76,7 @@ Operand operand(const Call& call, std::string_view name);
 // Broadcasts `array` to `shape`. Throws ShapeError if it does not fit.
 Array stretched(const Array& array, const Shape& shape);
 
-// Returns the result type of real functions, which give float32 for integers.
+// Returns the result type of real functions, which give float32 for integer arguments.
 inline ElementType real_type(ElementType type) {
   return is_real(type) || is_complex(type) ? type : ElementType::kF32;
 }
@@ -84,7 +84,7 @@ inline ElementType real_type(ElementType type) {
 // Returns the argument; refuses complex arrays.
 const Array& real_array(const Call& call, std::string_view name);
 
-// Writes decompositions: its calls are parts of the decomposed one.
+// Decomposes an op: each call runs an op as a part of the decomposed one.
 class Parts {
  public:
   Parts(const Call& call, OpRunner& runner) : call_(call), runner_(runner) {}
@@ -122,8 +122,8 @@ class Parts {
   OpRunner& runner_;
 };
 
-// A discrete Fourier transform: factor * sum_n x[n] e^(i sign 2 pi k n / N) along each of `dims`.
-// Lengths other than the dimension's are refused.
+// A discrete Fourier transform along each of `dims`: factor * sum_n x[n] e^(i sign 2 pi k n / N). A
+// length other than the dimension's extent is refused.
 struct FourierTransform {
   std::vector<size_t> dims;
   double sign = -1.0;
@@ -132,7 +132,7 @@ struct FourierTransform {
 bool is_fourier(std::string_view op);
 FourierTransform fourier_transform(const Call& call, const Shape& shape);
 
-// Returns a number for each dimension of a kernel; a single one stands for all.
+// Returns a value for each dimension of a kernel; a single value stands for all.
 Shape each_of(const Call& call, const char* name, size_t count, const Shape& otherwise);
 
 // Decompose to plain convolutions (row_ops.cc).
@@ -155,14 +155,14 @@ struct MovementRule {
 
 std::vector<MovementRule> gathering_rules();  // without strides
 
-// Returns the identity of `shape`, or of "self".
+// Returns the identity movement of `shape`, or of the argument "self".
 Movement whole(const Shape& shape);
 Movement whole(const Call& call);
 
 // Returns the dimension that argument `name` gives; refuses scalars.
 size_t dimension_of(const Call& call, const Shape& shape, const char* name = "dim");
 
-// Returns an index in [0, extent); negative ones count from the end. Refuses others.
+// Returns an index in [0, extent); a negative one counts from the end. Refuses others.
 int64_t row_of(const Call& call, int64_t index, int64_t extent);
 
 // The geometry of a convolution.
@@ -180,8 +180,8 @@ Convolution convolution_of(const Call& call, const Array& weight);
 Shape convolved_shape(const Call& call, const Array& input, const Array& weight,
                       const Convolution& convolution);
 
-// Returns the windows [sequences, groups, places, channels * kernel] of an input that has its
-// padding already: the rows that are multiplied with the weights.
+// Returns the windows [sequences, groups, places, channels * kernel] of an already padded input.
+// These rows are multiplied by the weights.
 Movement windows(const Shape& input, const Shape& result, const Shape& weight,
                  const Convolution& convolution);
 

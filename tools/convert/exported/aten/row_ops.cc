@@ -17,16 +17,16 @@ using Row = std::span<const double>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ---- reductions, and running sums ----
+// ---- reductions and running sums ----
 
-// An array as rows along its reduced dimensions.
+// An array split into rows along its reduced dimensions.
 struct DimensionRows {
   size_t count = 1;            // elements per row
   Shape shape;                 // of the results, one per row
   std::vector<double> values;  // [rows, count]
 };
 
-// Collects rows along the dimensions "dim"; if that is missing or empty, along all.
+// Collects rows along the dimensions "dim", or along all dimensions if that is missing or empty.
 DimensionRows rows_along(const Call& call, const Array& array) {
   std::vector<int64_t> dims;
   if (call.has("dim")) dims = call.integers("dim");
@@ -115,49 +115,50 @@ double length(Row row, double order) {
   return order == 2.0 ? std::sqrt(sum) : std::pow(sum, 1.0 / order);
 }
 
-enum class RowGives { kSame, kSum, kReals, kBools, kPlaces };  // kSum: int64 for integers
+enum class RowResultKind { kSame, kSum, kReals, kBools, kPlaces };  // kSum: int64 for integers
 
 struct Reduction {
   std::string_view op;
-  RowGives gives;
+  RowResultKind gives;
   double (*of)(Row row, double p);  // p: the parameter
   Parameter parameter{};
 };
 
 constexpr Reduction kReductions[] = {
-    {"sum", RowGives::kSum, [](Row row, double) { return total(row); }},
-    {"prod", RowGives::kSum,
+    {"sum", RowResultKind::kSum, [](Row row, double) { return total(row); }},
+    {"prod", RowResultKind::kSum,
      [](Row row, double) {
        return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>());
      }},
-    {"mean", RowGives::kSame, [](Row row, double) { return mean(row); }},
-    {"var", RowGives::kSame, variance, {"correction", 1.0}},
+    {"mean", RowResultKind::kSame, [](Row row, double) { return mean(row); }},
+    {"var", RowResultKind::kSame, variance, {"correction", 1.0}},
     {"std",
-     RowGives::kSame,
+     RowResultKind::kSame,
      [](Row row, double p) { return std::sqrt(variance(row, p)); },
      {"correction", 1.0}},
-    {"amax", RowGives::kSame, [](Row row, double) { return largest(row); }},
-    {"amin", RowGives::kSame, [](Row row, double) { return smallest(row); }},
-    {"any", RowGives::kBools,
+    {"amax", RowResultKind::kSame, [](Row row, double) { return largest(row); }},
+    {"amin", RowResultKind::kSame, [](Row row, double) { return smallest(row); }},
+    {"any", RowResultKind::kBools,
      [](Row row, double) {
        return std::ranges::any_of(row, [](double x) { return x != 0.0; }) ? 1.0 : 0.0;
      }},
-    {"all", RowGives::kBools,
+    {"all", RowResultKind::kBools,
      [](Row row, double) { return std::ranges::find(row, 0.0) == row.end() ? 1.0 : 0.0; }},
-    {"argmax", RowGives::kPlaces, [](Row row, double) { return place_of<std::greater<>>(row); }},
-    {"argmin", RowGives::kPlaces, [](Row row, double) { return place_of<std::less<>>(row); }},
-    {"logsumexp", RowGives::kSame, [](Row row, double) { return log_sum_exp(row); }},
-    {"norm", RowGives::kReals, length, {"p", 2.0}},
-    {"linalg_vector_norm", RowGives::kReals, length, {"ord", 2.0}}};
+    {"argmax", RowResultKind::kPlaces,
+     [](Row row, double) { return place_of<std::greater<>>(row); }},
+    {"argmin", RowResultKind::kPlaces, [](Row row, double) { return place_of<std::less<>>(row); }},
+    {"logsumexp", RowResultKind::kSame, [](Row row, double) { return log_sum_exp(row); }},
+    {"norm", RowResultKind::kReals, length, {"p", 2.0}},
+    {"linalg_vector_norm", RowResultKind::kReals, length, {"ord", 2.0}}};
 
-ElementType type_of(const Call& call, RowGives gives) {
-  if (gives == RowGives::kBools) return ElementType::kBool;
-  if (gives == RowGives::kPlaces) return ElementType::kI64;
+ElementType type_of(const Call& call, RowResultKind gives) {
+  if (gives == RowResultKind::kBools) return ElementType::kBool;
+  if (gives == RowResultKind::kPlaces) return ElementType::kI64;
   const ElementType type = call.array("self").type();
-  if (gives == RowGives::kReals) return real_type(type);
+  if (gives == RowResultKind::kReals) return real_type(type);
   const bool is_whole = kind_of(type) <= kind_of(ElementType::kI64);
-  return call.type("dtype").value_or(gives == RowGives::kSum && is_whole ? ElementType::kI64
-                                                                         : type);
+  return call.type("dtype").value_or(gives == RowResultKind::kSum && is_whole ? ElementType::kI64
+                                                                              : type);
 }
 
 Results reduction(const Call& call, const Reduction& row) {
@@ -170,7 +171,7 @@ Array reduced_by(const Call& call, std::string_view op) {
   return *reduction(call, *std::ranges::find(kReductions, op, &Reduction::op))[0].as<Array>();
 }
 
-// Ops with two results, each of which another op computes.
+// An op with two results, each of which another op computes.
 struct TwoReductions {
   std::string_view op, first, second;
 };
@@ -180,7 +181,7 @@ constexpr TwoReductions kTwo[] = {{"var_mean", "var", "mean"},
                                   {"min", "amin", "argmin"}};
 
 Results two_reductions(const Call& call, const TwoReductions& row) {
-  // Indices are results only if a dimension is given.
+  // Indices are returned only if a dimension is given.
   if (row.op.size() == 3 && !call.has("dim")) return {reduced_by(call, row.first)};
   return {reduced_by(call, row.first), reduced_by(call, row.second)};
 }
@@ -212,7 +213,7 @@ Results running(const Call& call, OpBudget&) {
       std::partial_sum(row.begin(), row.end(), row.begin(), std::multiplies<>());
     }
   });
-  return {made.to(type_of(call, RowGives::kSum))};
+  return {made.to(type_of(call, RowResultKind::kSum))};
 }
 
 // ---- softmax, and the norms of rows ----
@@ -258,7 +259,7 @@ constexpr Norm kNorms[] = {{"layer_norm", true, false, false},
                            {"rms_norm", false, false, false},
                            {"_fused_rms_norm", false, false, true}};
 
-// Returns a gain or bias of `count` elements, which are `absent` if it is missing.
+// Returns a gain or bias of `count` elements, filled with `absent` if the argument is missing.
 Array::Reals norm_weight(const Call& call, const char* name, size_t count, double absent) {
   const Array* array = call.optional_array(name);
   if (array == nullptr) return Array::Reals(count, absent);
@@ -333,8 +334,8 @@ Array with_outer_shape(const Array& array, const Shape& outer) {
               shape_text(a.shape()), shape_text(b.shape()));
 }
 
-// Multiplies as torch.matmul: vectors count as matrices, and outer dimensions broadcast. With
-// `is_transposed` it is F.linear.
+// Multiplies as torch.matmul does: vectors count as matrices, and outer dimensions broadcast. With
+// `is_transposed`, multiplies as F.linear does.
 Array product(const Call& call, const Array& left, const Array& right, bool is_transposed,
               OpBudget& budget) {
   if (is_complex(left.type()) || is_complex(right.type())) {
@@ -403,7 +404,7 @@ Results fourier(const Call& call, OpBudget& budget) {
   return {Array::complex(shape, std::move(values))};
 }
 
-// Products of "self" and another tensor, both of `rank` dimensions; 0: any.
+// A product of "self" and another tensor, both of rank `rank`; 0 means any rank.
 struct MatrixProduct {
   std::string_view op;
   const char* other;
@@ -518,7 +519,7 @@ Results convolution(const Call& call, OpBudget& budget) {
   return {result.with_shape(Shape(result.shape().begin() + 1, result.shape().end()))};
 }
 
-// Returns the maximum of each channel over windows; padding never wins.
+// Returns the maximum of each channel over windows; padding counts as -infinity.
 Results max_pool(const Call& call, OpBudget& budget) {
   const Array& input = real_array(call, "self");
   const size_t count = call.op == "max_pool1d" ? 1 : 2;
@@ -694,8 +695,9 @@ Shape each_of(const Call& call, const char* name, size_t count, const Shape& oth
   return numbers;
 }
 
-// Writes a transposed convolution that makes `stride` rows of each row as a convolution with stride
-// * outputs channels: output r takes tap t = stride * m + r + padding of the row that is m before.
+// Rewrites a transposed convolution, which makes `stride` rows of each row, as a convolution with
+// stride * outputs channels: output r takes tap t = stride * m + r + padding of the m-th previous
+// row.
 Argument transposed_convolution(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
   const Shape weight = parts.shape(call.argument("weight")), given = parts.shape(input);
@@ -739,8 +741,8 @@ Argument transposed_convolution(const Call& call, const Parts& parts) {
                                {given[0], given[2] * stride, outputs}));
 }
 
-// Writes a convolution over frames as one over images for each time, whose channels are those of
-// all frames in the window.
+// Rewrites a 3-d convolution as a 2-d one for each output frame, whose channels are those of all
+// input frames in its window.
 Argument convolution_over_frames(const Call& call, const Parts& parts) {
   const Argument& input = call.argument("input");
   const Shape given = parts.shape(input), weight = parts.shape(call.argument("weight"));

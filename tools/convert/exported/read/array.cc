@@ -103,7 +103,7 @@ ElementType promote(ElementType a, ElementType b) {
 }
 
 void Shape::refuse_dimension(size_t dim) const {
-  // A dimension counted from the end has wrapped around.
+  // A negative dimension has wrapped around.
   const size_t expected = dim > kExportedRankMax ? size() + (SIZE_MAX - dim) + 1 : dim + 1;
   throw ShapeError("found a tensor {}: expected at least {} dimensions", shape_text(*this),
                    expected);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays, shapes and element types of an exported graph, in double precision, and limits on what
-// their evaluation may cost. Access to a dimension is checked; an array's elements fill its shape.
+// Arrays, shapes and element types of an exported graph, in double precision, and limits on the
+// cost of their evaluation. Access to a dimension is checked, and an array's element count always
+// matches its shape.
 #pragma once
 
 #include <complex>
@@ -18,13 +19,13 @@
 #include "convert/files/input_limits.h"
 
 namespace arenite::convert {
-// Shapes that do not fit or are too large. Callers that know the op add its name.
+// Thrown for shapes that do not fit or are too large. Callers that know the op add its name.
 struct ShapeError : InputError {
   using InputError::InputError;
 };
 
-// Extents of an array, outermost first; empty for a scalar; none is negative. Indexing is checked:
-// a dimension that does not exist throws ShapeError.
+// Extents of an array, outermost first; empty for a scalar. No extent is negative. Indexing is
+// checked: a dimension that does not exist throws ShapeError.
 class Shape : public std::vector<int64_t> {
  public:
   using vector::vector;
@@ -75,15 +76,15 @@ bool is_complex(ElementType type);
 // kind first, and within a kind by size.
 int kind_of(ElementType type);
 
-// Returns the type that PyTorch promotes operands of both types to.
+// Returns the type to which PyTorch promotes operands of these two types.
 ElementType promote(ElementType a, ElementType b);
 
 // A row-major array. Copies share their elements, which are immutable. An array without elements
-// has a type and a shape only: it stands for a value that depends on the model's input.
+// has only a type and a shape; it stands for a value that depends on the model's input.
 //
 // Real types hold doubles that are never rounded to the author's type; only ops whose result
 // depends on `type` read it. Weights stay float until their doubles are read. Integers are int64_t,
-// and wrap when they are converted to a narrower type; bools are 0 and 1.
+// and wrap when converted to a narrower type; bools are 0 and 1.
 class Array {
  public:
   using Reals = std::vector<double>;
@@ -94,7 +95,7 @@ class Array {
 
   Array() = default;
 
-  // All five throw ShapeError unless `values` has as many elements as `shape`.
+  // All five throw ShapeError if the number of `values` does not match `shape`.
   static Array real(Shape shape, Reals values, ElementType type = ElementType::kF32) {
     return {std::move(shape), std::move(values), type};
   }
@@ -119,20 +120,20 @@ class Array {
   size_t elements() const { return elements_; }
   bool has_values() const { return !std::holds_alternative<std::monostate>(values_); }
 
-  // Returns the elements if they are still floats, else null.
+  // Returns the elements if they are still stored as floats, else null.
   const Floats* floats() const {
     const auto* shared = std::get_if<Shared<Floats>>(&values_);
     return shared != nullptr ? shared->get() : nullptr;
   }
 
-  // Return the elements unconverted. Throw ShapeError if there are none of this kind.
+  // Return the elements unconverted. Throw ShapeError if there are no elements of this kind.
   const Reals& reals() const;
   const Integers& integers() const { return elements_as<Integers>(); }
   const Bools& bools() const { return elements_as<Bools>(); }
   const Complexes& complexes() const { return elements_as<Complexes>(); }
 
   // Return the elements converted as PyTorch's `to` does: complex numbers lose their imaginary
-  // part. Throw ShapeError if there are none.
+  // part. Throw ShapeError if there are no elements.
   Reals to_reals() const;
   Integers to_integers() const;
   Bools to_bools() const;
@@ -143,7 +144,7 @@ class Array {
   // Returns the elements converted to `type`; integers wrap around.
   Array to(ElementType type) const;
 
-  // Returns the elements of type T, as reals() and its siblings do.
+  // Returns the elements converted to T, as reals() and its siblings do.
   template <typename T>
   const std::vector<T>& values() const {
     if constexpr (std::is_same_v<T, double>) return reals();
@@ -199,14 +200,14 @@ Shape leading(const Shape& shape);
 
 std::string shape_text(const Shape& shape);  // "[2, 3]"
 
-// Return the shape that both broadcast to; if there is none, common_shape returns nullopt, and
+// Return the shape that both broadcast to. If there is none, common_shape returns nullopt, and
 // broadcast throws ShapeError.
 std::optional<Shape> common_shape(const Shape& a, const Shape& b);
 Shape broadcast(const Shape& a, const Shape& b);
 
-// Limits per thread on what reading a program may cost, whatever its file asks for: elements of an
-// array, total work and depth of recursion. Code that allocates or recurses checks them first. Of
-// nested limits the smallest holds.
+// Per-thread limits on the cost of reading a program, whatever its file asks for: elements of an
+// array, total work and depth of recursion. Code checks them before it allocates or recurses. If
+// limits are nested, the smallest applies.
 
 // Sets a thread-local number during its lifetime.
 class ThreadLimit {
@@ -231,17 +232,17 @@ struct ElementLimit : ThreadLimit {
   static uint64_t current();
 };
 
-// Limits the work of this thread, in steps of about a nanosecond.
+// Limits the work of this thread, in steps of about one nanosecond.
 struct WorkBudget : ThreadLimit {
   explicit WorkBudget(uint64_t steps);
 
-  // Deducts work that is about to be done. Throws ShapeError if too little is left; does nothing on
-  // a thread without a budget.
+  // Deducts the cost of work before it is done. Throws ShapeError if too little is left; does
+  // nothing on a thread without a budget.
   static void take(uint64_t steps);
 };
 
-// Counts a level of recursion. Throws ShapeError beyond kExportedLevelsMax, which the stack of any
-// thread has room for. Recursion that a file controls must hold one at each level.
+// Counts a level of recursion. Throws ShapeError beyond kExportedLevelsMax, which fits the stack of
+// any thread. Recursion that a file controls must hold one Level per call.
 struct Level : ThreadLimit {
   Level();
 };

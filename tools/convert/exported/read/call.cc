@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed access to arguments, and the line of the author's source that a stack trace ends in.
+// Typed access to arguments, and the line of the author's source at which a stack trace ends.
 #include "convert/exported/read/call.h"
 
 #include <charconv>
@@ -21,8 +21,8 @@ bool is_of_pytorch(std::string_view file) {
   return file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos;
 }
 
-// The innermost frame of a stack trace that is not PyTorch's own; empty if there are no frames. A
-// frame has two lines: '  File "model.py", line 12, in forward', and its code.
+// The innermost stack frame outside PyTorch's own code; empty if there are no frames. A frame has
+// two lines: '  File "model.py", line 12, in forward', and its code.
 struct Place {
   std::string_view file, line, function, code;
 };

@@ -30,7 +30,7 @@ struct ValueRef {
   uint32_t value = 0;
 };
 
-// A value during tracing (recover/traced_value.h).
+// A value during tracing, defined in recover/traced_value.h.
 struct TracedValue;
 using TracedRef = std::shared_ptr<const TracedValue>;
 
@@ -73,7 +73,7 @@ struct NamedArgument {
   Argument value;
 };
 
-// A refusal that names the op and its place in the author's source.
+// An error that names the op and its place in the author's source.
 struct OpError : InputError {
   using InputError::InputError;
 };
@@ -87,7 +87,8 @@ struct Call {
   std::string stack_trace{};        // of the author's code
   std::vector<uint32_t> outputs{};  // values of the program; several for a list of tensors
   std::string module_path{};        // "transformer.h.0.attn"; may be empty
-  // Target of the op that this call is a part of; empty for calls of the author's code.
+  // The target of the op whose decomposition this call is part of; empty for calls of the author's
+  // code.
   std::string part_of{};
 
   std::string target() const;  // for messages: "aten.linear.default"
@@ -132,7 +133,8 @@ struct Call {
     if (!has(name)) return std::nullopt;
     return typed<ElementType>(name, "dtype");
   }
-  // Returns a dimension in [0, rank); negative ones count from the end. Scalars have one.
+  // Returns a dimension in [0, rank); a negative one counts from the end. A scalar counts as rank
+  // 1.
   size_t dimension(int64_t number, size_t rank) const;
   size_t dimension(std::string_view name, int64_t default_value, size_t rank) const {
     return dimension(integer(name, default_value), rank);
@@ -152,7 +154,7 @@ inline bool is_one_of(std::string_view text, std::initializer_list<std::string_v
   return std::ranges::find(names, text) != names.end();
 }
 
-// Calls visit(ref) for all arguments of type Ref, also for those in lists.
+// Calls visit(ref) for all arguments of type Ref, including those in lists.
 template <typename Ref, typename Visit>
 void for_each(const Argument& argument, const Visit& visit) {
   if (const Ref* ref = argument.as<Ref>()) visit(*ref);

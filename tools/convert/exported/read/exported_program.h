@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as torch.export.save wrote it (a .pt2 archive): the author's code op by op, with its
-// weights. The program is functional and flat: ops in place are rewritten to ops that return new
+// weights. The program is functional and flat: in-place ops are rewritten to ops that return new
 // values, and subgraphs that only set a mode are inlined. Source: torch/_export/serde/schema.py of
 // PyTorch, version 8.
 //
-//    x.add_(1); return x * 2  ->  %1 = add(%0, 1); %2 = mul(%1, 2); outputs: %2
+//   x.add_(1); return x * 2  ->  %1 = add(%0, 1); %2 = mul(%1, 2); outputs: %2
 #pragma once
 
 #include <cstdint>
@@ -65,8 +65,8 @@ struct SymbolRange {
   std::optional<int64_t> max{};  // absent: unbounded
 };
 
-// A condition on the sizes of inputs under which the program is valid, in Python as torch.export
-// writes it: (L['x'].size()[1] % 2) == 0.
+// A condition on input sizes under which the program is valid, in the Python that torch.export
+// writes: (L['x'].size()[1] % 2) == 0.
 struct SizeGuard {
   std::string text{};
   std::vector<Extent> sizes{};  // named in `text`, in order
@@ -84,7 +84,7 @@ struct ExportedProgram {
   std::map<std::string, SymbolRange> symbols;  // "s27"
   std::vector<SizeGuard> guards;               // conditions beside the ranges
   bool has_any_batch = false;  // sizes of the batch were symbolic, and are fixed now
-  // The author's example, one array for each input of the user; or empty.
+  // The author's example, one array for each of the user's inputs; empty if there is none.
   std::vector<Array> sample_inputs;
   // Parameters, buffers and constants by name.
   std::shared_ptr<const TensorStore> tensors;
@@ -104,9 +104,9 @@ struct ExportedProgram {
 bool is_exported_program(std::string_view bytes);
 
 // Reads an archive. Weights stay in memory once, in their stored type. Throws InputError, naming
-// the op and its place in the author's source, for anything that breaks a rule of the format,
-// archives of PyTorch before 2.9, and programs that cannot be traced: data-dependent shapes,
-// control flow, inputs that are no tensors.
+// the op and its place in the author's source, for violations of the format, archives of PyTorch
+// before 2.9, and programs that cannot be traced: data-dependent shapes, control flow, inputs that
+// are not tensors.
 ExportedProgram read_exported(const std::filesystem::path& file);
 
 // Reads an archive from memory, which may be released afterwards. `file_name` is for messages.
@@ -114,15 +114,15 @@ ExportedProgram read_exported(std::span<const std::byte> bytes, const std::strin
 
 // Parses a guard. REQUIRES: the program has its inputs.
 SizeGuard read_guard(const std::string& text, const ExportedProgram& program);
-// Whether the guard holds for sizes of these values; nullopt if it was not parsed.
+// Whether the guard holds for these sizes; nullopt if the guard could not be parsed.
 std::optional<bool> holds(const SizeGuard& guard,
                           const std::function<int64_t(const Extent&)>& value_of);
 
-// Symbolic sizes are constructors of SymPy: Add(Symbol('s27', positive=True, integer=True),
+// Symbolic sizes are written as SymPy constructors: Add(Symbol('s27', positive=True, integer=True),
 // Integer(-1)).
 
 // Evaluates a size. Returns nullopt for symbols without a value, unknown functions, and malformed
-// text. A text without parentheses is the name of a symbol.
+// text. Text without parentheses is the name of a symbol.
 std::optional<int64_t> evaluate_size(
     std::string_view expression,
     const std::function<std::optional<int64_t>(std::string_view symbol)>& value_of);
@@ -131,7 +131,7 @@ std::optional<int64_t> evaluate_size(
 // positive=True, integer=True))".
 std::set<std::string> symbols_in(const Extent& extent);
 
-// A size that grows in equal steps: step * symbol + first.
+// A size that is linear in one symbol: step * symbol + first.
 struct LinearSize {
   std::string symbol{};
   int64_t step = 1, first = 0;

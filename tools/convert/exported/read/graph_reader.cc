@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds an ExportedProgram from the graph's JSON. Every name is defined once and before it is
-// read. Ops in place become functional ones, and views of a changed tensor are taken anew.
+// Builds an ExportedProgram from the graph's JSON. Every name must be defined once, before its
+// first use. In-place ops become functional ones, and views of a changed tensor are recomputed.
 //
-//    y = x[0]; y.add_(1); return x
-//    ->  y = select(x, 0); y1 = add(y, 1); x1 = view_scatter(x, y1); outputs: x1
+//   y = x[0]; y.add_(1); return x
+//   ->  y = select(x, 0); y1 = add(y, 1); x1 = view_scatter(x, y1); outputs: x1
 #include "convert/exported/read/join_parts.h"
 #include "convert/exported/read/pt2_archive.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// Ops whose result is a view of "self"; the second list if "self" is contiguous.
+// Ops whose result is a view of "self". The second list applies only if "self" is contiguous.
 constexpr std::string_view kViews[] = {
     "view",      "_unsafe_view", "transpose", "permute",   "slice",   "select",
     "unsqueeze", "squeeze",      "expand",    "unflatten", "split",   "chunk",
@@ -65,7 +65,7 @@ bool contains(const std::string_view (&list)[kCount], std::string_view text) {
   return std::ranges::find(list, text) != std::end(list);
 }
 
-// Synonyms, and overloads that are ops of their own.
+// Synonyms, and overloads that count as separate ops.
 struct SameOp {
   std::string_view op, overload;  // empty overload: any
   const char* means;
@@ -74,7 +74,7 @@ constexpr SameOp kSameOps[] = {{"multiply", "", "mul"},     {"subtract", "", "su
                                {"divide", "", "div"},       {"true_divide", "", "div"},
                                {"max", "other", "maximum"}, {"min", "other", "minimum"}};
 
-// Splits "torch.ops.aten.add.Tensor" to add and Tensor; "_operator.mul" stays.
+// Splits "torch.ops.aten.add.Tensor" into add and Tensor; "_operator.mul" is kept whole.
 Call call_of(std::string target) {
   constexpr std::string_view kOps = "torch.ops.", kAten = "aten.";
   Call call{.op = std::move(target)};
@@ -93,8 +93,8 @@ Call call_of(std::string target) {
   return call;
 }
 
-// Whether an op changes its first argument ("add_"); functional() names its functional form
-// ("add").
+// Whether an op changes its first argument ("add_"). functional() returns the name of its
+// functional form ("add").
 bool is_in_place(const std::string& op) {
   return (op.ends_with('_') && !op.ends_with("__") && op.find('.') == std::string::npos) ||
          op == "__iand__" || op == "__ior__" || op == "__ixor__";
@@ -106,14 +106,14 @@ std::string functional(const std::string& op) {
   return op.substr(0, op.size() - 1);
 }
 
-// ---- changes in place become new values ----
+// ---- in-place changes become new values ----
 
 constexpr size_t kViewDepthMax = 512;
 constexpr uint64_t kCopiedPartsMax = uint64_t{1} << 22;
 
-// Tracks which values share elements, so that a change in place shows in all aliases: views are
-// taken anew, and the base of a changed view gets the new elements by view_scatter. Values are
-// those that the file names; current() maps them to what their names mean after changes.
+// Tracks which values share elements, so that an in-place change shows in all aliases: views are
+// recomputed, and the base of a changed view gets the new elements by view_scatter. Callers name
+// values as the file does; current() maps each to its value after changes.
 class Aliases {
  public:
   explicit Aliases(ExportedProgram& program) : program_(program) {}
@@ -129,12 +129,12 @@ class Aliases {
     take_copy(call);
     views_.emplace(value, View{parent, std::move(call), part, depth});
     roots_[value] = root(parent);
-    // A view of a changed parent is as new as the parent.
+    // A view of a changed parent is out of date, too.
     const auto version = versions_.find(root(parent));
     if (version != versions_.end()) states_[value] = {value, version->second};
   }
 
-  // Returns what readers of `value` read now. Appends nodes if a view has to be taken anew.
+  // Returns the current value of `value`. Appends nodes if a view has to be recomputed.
   uint32_t current(uint32_t value) {
     const auto version = versions_.find(root(value));
     if (version == versions_.end()) return value;
@@ -190,7 +190,7 @@ class Aliases {
     return found == roots_.end() ? value : found->second;
   }
 
-  // Limits the copies of calls, one for each view, that a small file can demand.
+  // Limits how many copies of calls, one for each view, a small file can demand.
   void take_copy(const Call& call) {
     copied_ += 1 + call.stack_trace.size() / sizeof(Argument);
     for (const NamedArgument& argument : call.arguments) {
@@ -422,7 +422,7 @@ class GraphReader {
   }
 
   // Drops nodes that no output depends on, such as assertions about input values. Refuses item() of
-  // input values that an output does depend on.
+  // an input value if an output depends on it.
   void drop_unread() {
     std::vector<bool> is_read(program_.values.size(), false);
     const auto read = [&](ValueRef ref) { is_read[ref.value] = true; };
@@ -487,7 +487,8 @@ class GraphReader {
         call.arguments.empty() ? nullptr : call.arguments[0].value.as<ValueRef>();
     if (self == nullptr || outputs.size() > 1)
       refuse_call(call, "it changes no tensor: expected one as its first argument");
-    // The argument is the current value; what changes is the value that the name was defined as.
+    // The op reads the current value of `self`; the change applies to the value that the name was
+    // defined as.
     const uint32_t named_value = original(self->value);
     call.op = functional(call.op);
     call.module_path.clear();  // it is where its operand is computed
@@ -581,7 +582,7 @@ class GraphReader {
     return found;
   }
 
-  // Resizes the lists that run parallel to the values.
+  // Resizes the lists that are indexed by value.
   void grow() {
     depends_.resize(program_.values.size(), false);
     is_contiguous_.resize(program_.values.size(), false);
@@ -652,7 +653,7 @@ class GraphReader {
     return reference == nullptr ? argument : Argument(ValueRef{original(reference->value)});
   }
 
-  // JSON has strings for infinities and NaN.
+  // JSON writes infinities and NaN as strings.
   double real(const json& value) const {
     if (value.is_number()) return value.get<double>();
     if (value == "Infinity") return std::numeric_limits<double>::infinity();
@@ -666,7 +667,7 @@ class GraphReader {
     return value.get<bool>();
   }
 
-  // Reads an item of a list, or an argument, of the kind that its key names.
+  // Reads an argument or an item of a list; its key names its kind.
   Argument read_one(const std::string& kind, const json& value, const Scope& scope) {
     if (kind == "tensor") return named(text_of(value, "name"), scope);
     if (kind == "int") return integer(value, where_);

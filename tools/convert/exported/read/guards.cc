@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses guards, which are Python comparisons of arithmetic on sizes, and evaluates them on the
-// way. A text with anything unknown makes the guard unread, never false.
+// Parses and evaluates guards, which are Python comparisons of arithmetic on sizes. A guard with an
+// unknown term counts as unparsed, never as false.
 //
-//    (L['x'].size()[1] % 2) == 0, sizes [8]  ->  true
+//   (L['x'].size()[1] % 2) == 0, sizes [8]  ->  true
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
@@ -24,7 +24,8 @@ struct NamedSize {
 
 class GuardReader {
  public:
-  // `sizes` are those that the text names, in order; empty while they are only collected.
+  // `sizes` are the sizes that the text names, in order; empty while their names are being
+  // collected.
   GuardReader(std::string_view text, std::span<const double> sizes) : rest_(text), sizes_(sizes) {}
 
   std::optional<bool> read() {
@@ -54,7 +55,8 @@ class GuardReader {
     rest_.remove_prefix(token.size());
     return true;
   }
-  // Consumes the first of `tokens` that comes next, and returns it; empty if none does.
+  // Consumes the first of `tokens` that the rest begins with, and returns it; empty if none
+  // matches.
   std::string_view one_of(std::initializer_list<std::string_view> tokens) {
     for (const std::string_view token : tokens) {
       if (takes(token)) return token;

@@ -8,7 +8,7 @@
 namespace arenite::convert {
 namespace {
 
-// Matches a softmax whose weights are 0 if all scores are -infinity: where(all(scores == -inf), 0,
+// Matches a softmax that returns 0 if all scores are -infinity: where(all(scores == -inf), 0,
 // softmax(scores)).
 void join_safe_softmax(Call& node, const auto& read) {
   const Call* const weights = read(&node, "other", "_softmax", "softmax");
@@ -32,7 +32,7 @@ void join_safe_softmax(Call& node, const auto& read) {
   node.overload = "default";
 }
 
-// Matches a product of batched rows and one matrix: bmm(rows, view(expand(matrix))).
+// Matches a product of batched rows with a single matrix: bmm(rows, view(expand(matrix))).
 void join_product(const ExportedProgram& program, Call& node, const auto& read) {
   const auto sizes = [&](const Call& call) { return program.values[call.outputs[0]].sizes; };
   const Call* viewed = read(&node, "mat2", "view", "expand");

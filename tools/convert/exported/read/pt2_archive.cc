@@ -49,7 +49,8 @@ const std::string& text(const json& value, const std::string& where) {
 
 namespace {
 
-// PyTorch's number of a type, and how its elements are stored: complex ones as pairs.
+// PyTorch's number for a type, and the stored type of its elements; a complex element is stored as
+// a pair.
 struct StoredType {
   int64_t number;
   ElementType type;
@@ -88,7 +89,7 @@ DType stored_type(ElementType type) {
   return std::ranges::find(kStoredTypes, type, &StoredType::type)->stored;
 }
 
-// Returns the type of an example's tensor; all integers become int64.
+// Returns the element type of an example's tensor; all integers become int64.
 ElementType type_of(DType type) {
   const auto* row = std::ranges::find(kStoredTypes, type, &StoredType::stored);
   return row == std::end(kStoredTypes) || is_integer(row->type) ? ElementType::kI64 : row->type;
@@ -304,7 +305,7 @@ class ArchiveReader {
     }
   }
 
-  // Reads the example, which helps checks but is no part of the model: an unreadable one is
+  // Reads the example, which helps checks but is not part of the model. An unreadable example is
   // dropped.
   void read_sample_inputs() {
     const std::string name = prefix_ + "data/sample_inputs/" + model_ + ".pt";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of a .pt2 archive: the graph as JSON, and the tensors that it names. The bytes are
-// not trusted: every offset and size is checked against the file.
+// untrusted: every offset and size is checked against the file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -29,19 +29,19 @@ struct Pt2Archive {
   std::vector<Array> sample_inputs;  // empty if they cannot be read
 };
 
-// Maps PyTorch's number of a type. Throws InputError, beginning with `where`, for unsupported
+// Maps PyTorch's number for a type. Throws InputError, beginning with `where`, for unsupported
 // types.
 ElementType element_type(const nlohmann::json& number, const std::string& where);
 
-// Throws InputError for anything that breaks a rule of the format.
+// Throws InputError for violations of the format.
 Pt2Archive read_pt2_archive(std::span<const std::byte> file, const std::string& file_name);
 
 // Builds the program from the archive's graph. Throws InputError as read_exported does.
 ExportedProgram read_graph(const Pt2Archive& archive, const std::string& file_name);
 
-// Returns the field `key`, or null if `object` lacks it or is no object.
+// Returns the field `key`; null if `object` lacks it or is not an object.
 const nlohmann::json* find_field(const nlohmann::json& object, std::string_view key);
-// Return a required field, its integer, or its text. Throw InputError beginning with `where`.
+// Return a required field, as JSON, integer or text. Throw InputError, beginning with `where`.
 const nlohmann::json& field(const nlohmann::json& object, const char* key,
                             const std::string& where);
 int64_t integer(const nlohmann::json& value, const std::string& where);

@@ -134,7 +134,8 @@ const SoundValue& SoundChain::operand(const Call& node, std::string_view name) c
   return *found;
 }
 
-// Evaluates a constant. Throws InputError if it depends on samples, except on their number.
+// Evaluates a constant. Throws InputError if it depends on the samples' values; it may depend on
+// their number.
 Argument SoundChain::constant(uint32_t value) {
   const auto known = constants_.find(value);
   if (known != constants_.end()) return known->second;
@@ -195,8 +196,7 @@ Array SoundChain::array(const Call& node, std::string_view name) {
   return Array::real({}, {one.real(name)});
 }
 
-// Returns the number, or the element of an array of equal elements and at most `rank_max`
-// dimensions.
+// Returns a number, or the common value of an array of at most `rank_max` dimensions.
 std::optional<double> SoundChain::number(const Call& node, std::string_view name, size_t rank_max) {
   const Array found = array(node, name);
   const Array::Reals numbers = found.to_reals();
@@ -392,7 +392,7 @@ SoundChain::Values SoundChain::part(const Call& node) {
   return {with_labels(from, SoundStage::kParts, shape, std::move(labels))};
 }
 
-// Adds the squares of both parts along a dimension of 2.
+// Adds the squares of the real and imaginary parts along a dimension of extent 2.
 SoundChain::Values SoundChain::sum(const Call& node) {
   const SoundValue& from = operand(node);
   const Shape& shape = from.labels.shape();
@@ -464,7 +464,7 @@ SoundChain::Values SoundChain::logarithm(const Call& node) {
   return {made};
 }
 
-// Clamps energies by a number, or logarithms by the peak less its range.
+// Handles maximum: clamps energies at a number, or logarithms at the peak minus its range.
 SoundChain::Values SoundChain::larger(const Call& node) {
   const SoundValue *a = chain(node, "self"), *b = chain(node, "other");
   const SoundValue& from = operand(node, a != nullptr ? "self" : "other");
@@ -545,7 +545,7 @@ SoundChain::Values SoundChain::ranged(const Call& node, const SoundValue& from,
   return {made};
 }
 
-// Multiplies by an untrained matrix: bins to bands, or logarithms to coefficients.
+// Handles a product with an untrained matrix: bins to bands, or logarithms to coefficients.
 SoundChain::Values SoundChain::product(const Call& node) {
   const bool is_linear = node.op == "linear", is_matmul = node.op == "matmul";
   const char* const first = is_linear ? "input" : "self";
@@ -566,7 +566,7 @@ SoundChain::Values SoundChain::product(const Call& node) {
       !is_real(matrix.type())) {
     refuse(node, from);
   }
-  // Several matrices must all be equal.
+  // If there are several matrices, all must be equal.
   const auto results = static_cast<size_t>(matrix.shape()[matrix.rank() - 2]);
   const auto columns = static_cast<size_t>(shape.back());
   const Array::Reals weights = matrix.to_reals();

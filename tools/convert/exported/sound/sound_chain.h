@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recovers a sound front end from an exported program. Elements made of samples carry labels of
-// their origin: a windowed Fourier transform is recognized by its data flow, however it is written.
-// Each op maps labels to labels, or ends the chain with a reason.
+// Recovers a sound front end from an exported program. Elements computed from samples carry labels
+// of their origin, so a windowed Fourier transform is recognized by its data flow, however it is
+// written. Each op maps labels to labels, or ends the chain with a reason.
 //
-//    |stft(x, 400, hop 160)|^2 @ mel -> clamp -> log10
-//    ->  window 400, hop 160, 80 bands, floor 1e-10, logarithms
+//   |stft(x, 400, hop 160)|^2 @ mel -> clamp -> log10
+//   ->  window 400, hop 160, 80 bands, floor 1e-10, logarithms
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ enum class SoundStage {
 
 struct SoundValue {
   SoundStage stage = SoundStage::kSamples;
-  // kSamples: 1 + the sample's index, or 0 for padding. From kComplex on: a frame, and a kernel,
-  // bin, band or coefficient (sound_labels.h). kPeak: 1 + the sound's index.
+  // For kSamples: 1 + the sample's index, or 0 for padding. From kComplex on: the frame and the
+  // kernel, bin, band or coefficient (sound_labels.h). For kPeak: 1 + the sound's index.
   Array labels{};
   std::optional<Array> weights{};  // window of samples
   double scale = 1.0;              // factor of samples, parts, powers or magnitudes
@@ -55,20 +55,20 @@ struct SoundValue {
 
 class SoundChain {
  public:
-  // Follows all nodes for an input [.., samples].
+  // Labels the values of all nodes for an input [.., samples].
   SoundChain(const ExportedProgram& program, uint32_t input, const Shape& shape);
 
-  // Returns the state of a value, or null if it is no part of the chain.
+  // Returns the state of a value; null if it is not part of the chain.
   const SoundValue* find(uint32_t value) const;
-  // Says why a node ends the chain although it reads it; empty for other nodes.
+  // Returns why a node that reads the chain ends it; empty for other nodes.
   std::string why_not(const Call& node) const;
 
-  // Says why the runtime cannot make these features at all; empty if no reason was found.
+  // Returns why the runtime cannot compute these features at all; empty if no reason was found.
   const std::string& refusal() const { return refusal_; }
 
   // Returns the front end that computes `value`; nullopt if frames or features are missing, or if
-  // the runtime has no such front end. `is_turned`: [sounds, features, frames], else [sounds,
-  // frames, features].
+  // the runtime has no such front end. The layout is [sounds, features, frames] if `is_turned`,
+  // else [sounds, frames, features].
   struct Features {
     SoundTable table;
     bool is_turned = false;
@@ -84,19 +84,20 @@ class SoundChain {
     bool is_reflected = false;
     int64_t frames = 0;  // of one sound
   };
-  // Factors of a frame: one part of a bin, or, with bin -1, a row of a convolution's weights.
+  // The factors applied to a frame: one part of a bin or, with bin -1, a row of a convolution's
+  // weights.
   struct Kernel {
     size_t transform = 0;
     int64_t bin = -1;
     std::vector<double> weights{};
   };
-  // Frames [count, size] of labels and weights, the sample at which each begins, and its number.
+  // Frames [count, size] of labels and weights, with the first sample and the number of each frame.
   struct Frames {
     int64_t size = 0;
     std::vector<double> labels{}, weights{};
     std::vector<int64_t> starts{}, numbers{};
 
-    // Returns the index of a sample in its sound; -1 for padding.
+    // Returns a sample's index in its sound; -1 for padding.
     int64_t sample(size_t frame, size_t i, int64_t samples) const {
       const auto label = static_cast<int64_t>(labels[frame * static_cast<size_t>(size) + i]);
       return label == 0 ? -1 : (label - 1) % samples;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of elements that are made of frames: 1 + (frame << 20) + index of the kernel, bin, band or
-// coefficient. They are exact as doubles.
+// Labels of elements computed from frames: 1 + (frame << 20) + index of the kernel, bin, band or
+// coefficient. Labels are exact as doubles.
 //
-//    label_of(3, 7)  ->  1 + 3 * 2^20 + 7;  frame_of  ->  3, place_of  ->  7
+//   label_of(3, 7)  ->  1 + 3 * 2^20 + 7;  frame_of  ->  3, place_of  ->  7
 #pragma once
 
 #include <cstdint>

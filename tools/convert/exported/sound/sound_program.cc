@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes features the input in place of samples, and rewrites all symbolic sizes from samples to
-// frames. A program with fixed sizes keeps them.
+// Replaces samples by features as the program's input, and rewrites all symbolic sizes from samples
+// to frames. A program with fixed sizes keeps them.
 #include "convert/exported/sound/sound_program.h"
 
 #include <fmt/format.h>
@@ -71,7 +71,8 @@ class SoundSplitter {
     return shape;
   }
 
-  // Returns an op through which outputs depend on samples beside `features`; null if there is none.
+  // Returns an op that makes an output depend on samples by a path around `features`; null if there
+  // is none.
   const Call* reader_beside(uint32_t features, const SoundChain& chain) const {
     WorkBudget::take(kStepsPerNode * program_.nodes.size());
     std::set<uint32_t> needed;
@@ -95,7 +96,7 @@ class SoundSplitter {
     return beside != nullptr ? beside : first;
   }
 
-  // Chooses the last features through which all outputs depend on samples.
+  // Chooses the last features that all paths from samples to outputs pass through.
   void choose(const SoundChain& chain) {
     refuse_if(!chain.refusal().empty(), "{}, {}", quote(program_.source), chain.refusal());
     for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
@@ -113,15 +114,15 @@ class SoundSplitter {
                      why.empty() ? "no output depends on features of the samples" : why);
   }
 
-  // Whether sizes can be written in frames: the symbol has to be a multiple of them plus a
-  // constant. Refuses features that depend on the number of samples in another way.
+  // Whether sizes can be written in frames, which requires that the symbol is linear in the number
+  // of frames. Refuses features that depend on the number of samples in another way.
   bool look_at_other_lengths() {
     const auto range = program_.symbols.find(count_.symbol);
     if (range == program_.symbols.end()) return false;
     const SoundNumbers& numbers = found_.table.numbers;
     const int64_t hop = numbers.hop, all = std::lcm(hop, count_.step);
-    // The inspected lengths are ones that the symbol can express: the example's frames with as few
-    // trailing samples as possible, and more frames.
+    // Inspect lengths that the symbol can express: the example's frames with as few trailing
+    // samples as possible, and more frames.
     const int64_t rest = count_.traced - int64_t{numbers.window} + 2 * int64_t{numbers.padding()};
     const int64_t spare = rest % hop - rest % hop % count_.step;
     const int64_t samples = all == hop ? count_.traced - spare : count_.traced;
@@ -147,7 +148,7 @@ class SoundSplitter {
     return all == hop;
   }
 
-  // Returns the chain of `samples`; null if its features differ.
+  // Returns the chain for an input of `samples`; null if its features differ.
   std::shared_ptr<SoundChain> chain_of(int64_t samples) const {
     auto chain = std::make_shared<SoundChain>(program_, input_.value, shape_at(samples));
     const auto features = chain->features(features_);
@@ -183,7 +184,7 @@ class SoundSplitter {
   }
 
   // Substitutes frames for samples in a symbolic size.
-  void say_by_frames(Extent& extent) const {
+  void express_in_frames(Extent& extent) const {
     if (symbols_in(extent).empty()) return;
     if (!is_dynamic()) {
       if (traced_symbol_.empty() || extent.symbol.find(traced_symbol_) == std::string::npos) return;
@@ -204,9 +205,9 @@ class SoundSplitter {
     const std::set<std::string> symbols = symbols_in(samples().sizes.back());
     traced_symbol_ = symbols.empty() ? "" : *symbols.begin();
     for (ExportedValue& value : made_.values)
-      std::ranges::for_each(value.sizes, [&](Extent& size) { say_by_frames(size); });
+      std::ranges::for_each(value.sizes, [&](Extent& size) { express_in_frames(size); });
     for (SizeGuard& guard : made_.guards)
-      std::ranges::for_each(guard.sizes, [&](Extent& size) { say_by_frames(size); });
+      std::ranges::for_each(guard.sizes, [&](Extent& size) { express_in_frames(size); });
     const Extent sounds = samples().sizes.size() > 1 ? samples().sizes[0] : Extent{1};
     const Extent frames = {frames_, is_dynamic() ? kFrames : ""};
     const int64_t width = found_.table.numbers.features();
@@ -245,7 +246,7 @@ class SoundSplitter {
                        .outputs = {features_}});
   }
 
-  // Writes a size of a value made of samples in sizes of the features.
+  // Expresses a size of a value computed from samples by sizes of the features.
   Argument size_at(uint32_t value, size_t dim) {
     const int64_t size = at_frames_->find(value)->labels.shape()[dim];
     const int64_t more = at_more_->find(value)->labels.shape()[dim];
@@ -309,7 +310,7 @@ class SoundSplitter {
     made_.nodes.assign(std::make_move_iterator(kept.rbegin()),
                        std::make_move_iterator(kept.rend()));
     refuse_if(needed.contains(input_.value),
-              "{}: it reads samples beside their features: expected features only",
+              "{}: it reads samples in addition to their features: expected features only",
               quote(program_.source));
   }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits a program of samples into a sound front end and a program of features.
+// Splits a program on samples into a sound front end and a program on features.
 //
-//    samples [1, 16000] -> stft -> mel -> log -> encoder
-//    ->  front end (window 400, hop 160, 80 bands), and encoder of features [1, 98, 80]
+//   samples [1, 16000] -> stft -> mel -> log -> encoder
+//   ->  front end (window 400, hop 160, 80 bands), and encoder of features [1, 98, 80]
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct SoundProgram {
   std::string words;  // for the report
 };
 
-// Returns nullopt for a program without an op for Fourier transforms if `rate`, in samples a
-// second, is 0 (not given): its convolutions may be anything. Throws InputError that names the op
-// if the runtime cannot make the features.
+// Splits off the front end. Returns nullopt if the program has no Fourier transform op and `rate`,
+// in samples per second, is 0 (not given), since its convolutions may be anything. Throws
+// InputError that names the op if the runtime cannot compute the features.
 std::optional<SoundProgram> split_sound(const ExportedProgram& program, uint32_t rate);
 
 }  // namespace arenite::convert

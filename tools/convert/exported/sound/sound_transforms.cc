@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of samples and their Fourier transforms, as ops or as convolutions, and the front end that
-// features come from.
+// Frames of samples and their Fourier transforms, written as ops or as convolutions, and the front
+// end that computes the features.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -14,7 +14,7 @@ namespace arenite::convert {
 namespace {
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
-// Relative to the largest weight: rounding to float32, and little more.
+// Relative to the largest weight: float32 rounding with a small margin.
 constexpr double kKernelErrorMax = 2e-6;
 
 // Returns the bin k for which real + i imaginary = w[n] e^(i (2 pi k n / N + phase)).
@@ -74,11 +74,11 @@ SoundChain::Frames SoundChain::cut(const Call& node, const SoundValue& from, int
 }
 
 // Finds the sample at which each frame begins, and numbers the frames of all sounds. The window
-// ends at the last place that holds samples.
+// ends at the last element that holds samples.
 SoundChain::Transform SoundChain::framing_of(const Call& node, Frames& frames) const {
   const auto size = static_cast<size_t>(frames.size);
   const size_t count = frames.labels.size() / size;
-  // Two consecutive samples tell where the frame begins.
+  // Two consecutive samples determine where the frame begins.
   std::vector<int64_t> sounds(count);
   std::set<int64_t> all;
   frames.starts.assign(count, 0);
@@ -114,8 +114,8 @@ SoundChain::Transform SoundChain::framing_of(const Call& node, Frames& frames) c
   return made;
 }
 
-// Takes the window from the frames. Refuses frames whose samples are elsewhere than hop and padding
-// say, and frames with different windows.
+// Takes the window from the frames. Refuses frames whose samples do not match hop and padding, and
+// frames with different windows.
 void SoundChain::take_window(const Call& node, const Frames& frames, Transform& made) const {
   const auto size = static_cast<size_t>(frames.size);
   std::vector<bool> is_known(made.window.size(), false);
@@ -226,7 +226,7 @@ SoundChain::Values SoundChain::transform(const Call& node) {
   return part({.op = "view_as_real", .arguments = {{"self", ValueRef{node.outputs[0]}}}});
 }
 
-// Handles transforms of the last axis, whose rows are frames.
+// Handles a transform of the last axis, whose rows are frames.
 SoundChain::Values SoundChain::transform_of_frames(const Call& node) {
   const SoundValue& from = operand(node);
   const Call call = bound(node, from.labels);
@@ -264,7 +264,7 @@ SoundChain::Values SoundChain::transform_of_frames(const Call& node) {
   return {made};
 }
 
-// Handles a convolution as frames times kernels. Its weights are checked when squares are added.
+// Handles a convolution as frames times kernels. The weights are checked when squares are added.
 SoundChain::Values SoundChain::convolution(const Call& node) {
   const SoundValue& from = operand(node, "input");
   const Call call = bound(node, from.labels);
@@ -327,8 +327,8 @@ SoundChain::Values SoundChain::convolution(const Call& node) {
   return {made};
 }
 
-// Matches pairs of kernels to the bins of one transform. The window of convolutions is the root
-// mean square of their kernels over the bins.
+// Matches pairs of kernels with the bins of one transform. A convolution's window is the root mean
+// square of its kernels over the bins.
 void SoundChain::pair_kernels(const Call& node, const std::set<Pair>& pairs) {
   const auto& [first, second] = *pairs.begin();
   const Transform of = transforms_[kernels_.at(first).transform];
@@ -368,8 +368,8 @@ void SoundChain::pair_kernels(const Call& node, const std::set<Pair>& pairs) {
   }
 }
 
-// Returns the layout of a value that has all features of all frames, the last frame perhaps
-// excepted; nullopt for other values.
+// Returns the layout of a value that has all features of all frames, possibly without the last
+// frame; nullopt for other values.
 std::optional<SoundChain::Features> SoundChain::layout_of(const SoundValue& of) const {
   const Array::Reals& labels = of.labels.reals();
   const int64_t count = std::ssize(labels);

@@ -85,7 +85,7 @@ TEST_F(NormalForm, DoesNotChangeNamesOfSpecialTokens) {
 TEST_F(NormalForm, ContradictionsAreReported) {
   EXPECT_TRUE(ends(report_, kDone,
                    {"texts must be in Unicode normalization form C",
-                    "add_bos_token is true; yet texts begin with no token"}));
+                    "add_bos_token is true; but texts begin with no token"}));
 }
 
 std::string write_encoder(const TempFolder& folder, test::EncoderShape shape, uint32_t flags) {

@@ -178,7 +178,7 @@ TEST(ReadCalibration, RefusesInputsThatAreTooShort) {
   EXPECT_TRUE(refuses([&] { read_calibration({folder.write("s.txt", "turn on\n\n")}, model); },
                       {"s.txt", "too short", "found ", "expected at least 128"}));
   EXPECT_TRUE(refuses([&] { read_calibration({folder.write("b.txt", "\n\n \n")}, model); },
-                      {"too short", "found 0 tokens"}));
+                      {"too short", "found 0 usable tokens"}));
   EXPECT_TRUE(
       refuses([&] { read_calibration({folder.path() / "none.txt"}, model); }, {"none.txt"}));
   EXPECT_TRUE(refuses([&] { read_calibration({folder.path()}, model); }, {"regular file"}));
@@ -186,7 +186,7 @@ TEST(ReadCalibration, RefusesInputsThatAreTooShort) {
   const std::vector<uint64_t> ones = {400, 1};
   EXPECT_TRUE(
       refuses([&] { read_calibration({ids_file(folder, ones, counting_ids(400, 300))}, model); },
-              {"too short", "found 0 tokens"}));
+              {"too short", "found 0 usable tokens"}));
 }
 
 TEST(ReadCalibration, RefusesTheWrongKind) {
@@ -218,7 +218,7 @@ TEST(ReadCalibration, RefusesTheWrongKind) {
   EXPECT_TRUE(refuses([&] { read_calibration({folder.path() / "x.npy"}, bare); },
                       {"x.npy", "F32", "expected token ids"}));
   EXPECT_TRUE(refuses([&] { read_calibration({folder.path() / "x.npy"}, module); },
-                      {"too short", "found 30 tokens"}));
+                      {"too short", "found 30 usable tokens"}));
   features[17] = std::numeric_limits<float>::quiet_NaN();
   write_npy(folder.path() / "x.npy", rows, features);
   EXPECT_TRUE(

@@ -184,8 +184,8 @@ TEST_F(Safetensors, RefusesOverlapsHolesAndTrailingBytes) {
   };
   EXPECT_TRUE(refuses_header(two("[0,2]", "[1,3]"), 3, {"'b'", "begins at byte 1", "overlap"}));
   EXPECT_TRUE(refuses_header(two("[0,2]", "[0,2]"), 2, {"overlap"}));
-  EXPECT_TRUE(refuses_header(two("[3,5]", "[0,2]"), 5, {"'a'", "begins at byte 3", "hole"}));
-  EXPECT_TRUE(refuses_header(two("[1,3]", "[3,5]"), 5, {"'a'", "hole"}));
+  EXPECT_TRUE(refuses_header(two("[3,5]", "[0,2]"), 5, {"'a'", "begins at byte 3", "gap"}));
+  EXPECT_TRUE(refuses_header(two("[1,3]", "[3,5]"), 5, {"'a'", "gap"}));
   EXPECT_TRUE(refuses_header(two("[0,2]", "[2,4]"), 7, {"end at byte 4", "7 bytes follow"}));
   EXPECT_TRUE(refuses_header("{}", 1, {"end at byte 0"}));
 }

@@ -252,7 +252,7 @@ TEST(Unpickler, RefusesTensorsOutsideTheirStorage) {
   EXPECT_TRUE(refuses_tensor({.storage_elements = 4, .shape = {1}, .strides = {-1}},
                              {"the stride of a tensor"}));
   EXPECT_TRUE(refuses_tensor({.storage_elements = 4, .offset = -1}, {"offset"}));
-  EXPECT_TRUE(refuses_tensor({.shape = std::vector<int32_t>(65, 1)}, {"at most 64 integers"}));
+  EXPECT_TRUE(refuses_tensor({.shape = std::vector<int32_t>(65, 1)}, {"at most 64"}));
 }
 
 TEST(Unpickler, BoundsTheDimensionsOfAllTensors) {
@@ -274,7 +274,7 @@ TEST(Unpickler, BoundsTheMemoByThePickle) {
     return PickleBuilder().code(op::kNone).code(op::kLongBinPut).raw(bytes_of(place)).stop();
   };
   unpickle_string(put(7));
-  EXPECT_TRUE(refuses_pickle(put(4'000'000), {"the memo has more than 9 places"}));
+  EXPECT_TRUE(refuses_pickle(put(4'000'000), {"the memo has more than 9 entries"}));
 }
 
 TEST(Unpickler, RefusesTensorsFromOddArguments) {

@@ -71,10 +71,10 @@ TEST(TokenizerRules, LetTheLowLineStandForASpace) {
 TEST(TokenizerRules, BeginClassesAfterAscii) {
   EXPECT_TRUE(Model::load(changed(pairs_file(), put(kLetters, 0, 0x80)).file()).ok());
   expect_refusal(changed(pairs_file(), put(kLetters, 0, 0x7F)).file(),
-                 {"tokenizer.letters", "not in order"});
+                 {"tokenizer.letters", "not sorted"});
   EXPECT_TRUE(Model::load(changed(pairs_file(), put(kNumbers, 0, 0x80)).file()).ok());
   expect_refusal(changed(pairs_file(), put(kNumbers, 0, 0x7F)).file(),
-                 {"tokenizer.numbers", "not in order"});
+                 {"tokenizer.numbers", "not sorted"});
 }
 
 TEST(TokenizerRules, AllowClassesForPatternsThatUseThem) {
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"CharacterCount",
                  resize(kCharacterTokens, 2),
                  {"tokenizer.character_tokens", "not as long"}},
-        FileRule{"CharacterOrder", put(kCharacters, 1, 32), {"tokenizer.characters", "order", 1}},
+        FileRule{"CharacterOrder", put(kCharacters, 1, 32), {"tokenizer.characters", "sorted", 1}},
         FileRule{"CharacterSurrogate",
                  put(kCharacters, 2, 0xD800),
                  {"tokenizer.characters", "surrogate", 2}},
@@ -192,10 +192,10 @@ INSTANTIATE_TEST_SUITE_P(
                  put(kCharacterTokens, 1, 5),
                  {"tokenizer.character_tokens", "does not spell", 1}},
         FileRule{"MergeColumns", resize(kMergeRanks, 1), {"tokenizer.merge_ranks", "not as long"}},
-        FileRule{"MergeBegins", resize(kMergeBegin, 9), {"tokenizer.merge_begin", "divided"}},
+        FileRule{"MergeBegins", resize(kMergeBegin, 9), {"tokenizer.merge_begin", "merge offsets"}},
         FileRule{
-            "MergeBeginBeyond", put(kMergeBegin, 3, 4), {"tokenizer.merge_begin", "divided", 2}},
-        FileRule{"MergeBeginBack", put(kMergeBegin, 7, 2), {"tokenizer.merge_begin", "divided", 6}},
+            "MergeBeginBeyond", put(kMergeBegin, 3, 4), {"tokenizer.merge_begin", "merge offsets", 2}},
+        FileRule{"MergeBeginBack", put(kMergeBegin, 7, 2), {"tokenizer.merge_begin", "merge offsets", 6}},
         FileRule{"MergeOrder", put(kMergeRights, 1, 4), {"tokenizer.merge_rights", "order", 1}},
         FileRule{"MergeRight",
                  put(kMergeRights, 0, 9),
@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.special_flags", "need flags"}},
         FileRule{
             "SpecialId", put(kSpecials, 2, 9), {"tokenizer.specials", "not in the vocabulary", 2}},
-        FileRule{"SpecialOrder", put(kSpecials, 1, 0), {"tokenizer.specials", "order", 1}},
+        FileRule{"SpecialOrder", put(kSpecials, 1, 0), {"tokenizer.specials", "sorted", 1}},
         FileRule{"SpecialFlags",
                  [](ModelSurgery& s) {
                    s.overwrite(s.model().tokenizer()->special_flags()->Data() + 1, uint8_t{16});
@@ -283,7 +283,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"StepFold", put(kSteps, 2, 4), {"tokenizer.steps", "is invalid"}},
         FileRule{"StepFoldWraps", put(kSteps, 1, UINT32_MAX), {"tokenizer.steps", "is invalid"}},
         FileRule{"StepHangul", put(kSteps, 3, 2), {"tokenizer.steps", "is invalid"}},
-        FileRule{"StepFoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "order", 1}},
+        FileRule{"StepFoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "sorted", 1}},
         FileRule{"StepFoldTo",
                  put(kFoldTo, 2, 200u << format::kFoldCountShift),
                  {"tokenizer.fold_to", "does not exist", 2}},

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{
             "PunctuationOfAscii", put(kPunctuation, 0, 0x7F), {"tokenizer.punctuation", "order"}},
         FileRule{"FoldColumns", resize(kFoldTo, 27), {"tokenizer.fold_to", "not as long"}},
-        FileRule{"FoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "order", 1}},
+        FileRule{"FoldOrder", put(kFoldFrom, 1, 'A'), {"tokenizer.fold_from", "sorted", 1}},
         FileRule{"FoldFromTooLarge",
                  put(kFoldFrom, kLastFold, 0x110000),
                  {"tokenizer.fold_from", "out of range", kLastFold}},

@@ -502,7 +502,7 @@ const BrokenRow kImagesThatAreNone[] = {
      "whole lines"},
     {"NoLines", kPictures, [](Program& p) { p.axes[0].other = 0; }, "axes.rows", "whole lines"},
     {"ManyPixels", kPictures, [](Program& p) { p.axes[0].rows = UINT32_MAX; }, "axes.rows",
-     "too many"},
+     "too large"},
     {"OtherPositions", kPictures, [](Program& p) { p.inputs[0].positions_max = kImagePixels + 1; },
      "axes.rows", "a whole sequence"},
     {"Parts", kPictures, [](Program& p) { p.inputs[0].tokens_min = kImagePixels - 1; }, "axes.rows",

@@ -399,7 +399,7 @@ Results logic(const Call& call, const Logic& row) {
 }
 
 // Computes self + weight * (end - self).
-Results lerp(const Call& call, OpBudget&) {
+Results interpolate(const Call& call, OpBudget&) {
   const Operand a = operand(call, "self"), b = operand(call, "end"), w = operand(call, "weight");
   const ElementType type = result_type(a, b);
   const Operand difference = {computed(call, kSubtract, b, a, type)};
@@ -616,7 +616,7 @@ OpRules elementwise_rules() {
                                         {"bitwise_not", not_of},
                                         {"to", converted},
                                         {"div", divide},
-                                        {"lerp", lerp},
+                                        {"lerp", interpolate},
                                         {"addcmul", add_quotient_or_product},
                                         {"addcdiv", add_quotient_or_product},
                                         {"where", where},

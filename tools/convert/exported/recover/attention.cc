@@ -474,8 +474,10 @@ class AttentionBuilder {
   // Whether all queries see all keys, with equal terms for all keys of a query.
   bool are_all_seen() const {
     if (!scores_.added) return true;
-    const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
-    const auto keys = static_cast<size_t>(scores_.shape.back());
+    Shape shape = scores_.shape;  // without a sink
+    shape.back() = keys_.rows;
+    const std::vector<double> all = stretched_reals(*scores_.added, shape);
+    const auto keys = static_cast<size_t>(keys_.rows);
     for (size_t i = 0; i < all.size(); ++i) {
       if (!std::isfinite(all[i]) || all[i] != all[i - i % keys]) return false;
     }
@@ -585,8 +587,10 @@ class AttentionBuilder {
 
 }  // namespace
 
-LinearExprRef attend(GraphBuilder& builder, const Scores& given, const LinearExprRef& values) {
-  Scores scores = with_zero_key(builder, given, values);
+LinearExprRef attend(GraphBuilder& builder, const Scores& given,
+                     const LinearExprRef& given_values) {
+  Scores scores = with_zero_key(builder, given, given_values);
+  const LinearExprRef values = scores.sink ? given_values : with_zero_value(builder, given_values);
   if (builder.fixes_rows) {
     if (scores.query) scores.query = with_own_rows(builder, scores.query);
     if (scores.query_terms && builder.reads_images()) {

@@ -125,7 +125,29 @@ std::optional<HeadOrder> heads_of_rows(const GraphBuilder& builder, const Linear
   return fits ? std::optional(heads) : std::nullopt;
 }
 
+// Returns the constant rows of a node as a weight; null for any other node.
+const WeightRef* constants_of(const GraphBuilder& builder, const RowsOfNode& rows) {
+  const auto* node = builder.graph.as<EmbeddingNode>(rows.node);
+  const bool are_constants = node != nullptr && builder.is_of_constants(rows.row_axis) &&
+                             !node->tokens && !node->types && node->positions;
+  return are_constants ? &*node->positions : nullptr;
+}
+
 RowsOfNode joined_with(GraphBuilder& builder, const RowsOfNode& first, const RowsOfNode& second) {
+  const WeightRef* const a = constants_of(builder, first);
+  const WeightRef* const b = constants_of(builder, second);
+  if (a != nullptr && b != nullptr) {
+    WeightRef both = *a;
+    both.rows += b->rows;
+    set_exact(both, [one = *a, other = *b] {
+      std::vector<double> values = one.exact();
+      const std::vector<double> more = other.exact();
+      values.insert(values.end(), more.begin(), more.end());
+      return values;
+    });
+    const ValueId node = builder.graph.add_constants(builder.name + ".rows", both);
+    return {node, builder.row_axis_on(builder.graph.axis(node), both.rows), both.rows};
+  }
   const ValueId node = builder.graph.add_join(builder.name, first.node, second.node);
   return {node, builder.joined_row_axis(first.row_axis, second.row_axis, node),
           first.rows + second.rows};
@@ -158,10 +180,11 @@ class JoinedRows {
       if (!parts[i]) {
         const auto numbers = numbers_of_constants(builder_, *values_[i], name);
         if (!numbers) return std::nullopt;
-        // Zeros beside heads are a key that attention sees as a sink.
+        // A row of zeros beside heads is a key that attention sees as a sink.
         const bool are_zeros =
             std::ranges::all_of(*numbers, [](double number) { return number == 0.0; });
-        if (are_zeros && heads->count > 1) return std::nullopt;
+        const Shape& own = values_[i]->shape;
+        if (are_zeros && heads->count > 1 && own[own.size() - 2] == 1) return std::nullopt;
         parts[i] = constant_rows(builder_, *numbers, values_[i]->shape, *heads, name);
       }
       if (!parts[i]) return std::nullopt;
@@ -220,6 +243,45 @@ std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
   for (const LinearExprRef& value : values) as_rows.push_back(transposed(value));
   const auto made = JoinedRows(builder, as_rows, dim - 1).join();
   return made ? std::optional(transposed(*made)) : std::nullopt;
+}
+
+LinearExprRef rows_beside_tokens(GraphBuilder& builder, const LinearExprRef& value) {
+  const size_t rank = value->shape.size();
+  if (!value->is_plain() || value->terms[0].places.is_whole() || rank < 2) return value;
+  const ScopedAxis on(builder, *value);
+  const int64_t rows = value->shape[rank - 2], width = value->shape[rank - 1];
+  if (value->elements() == 0 || rows <= int64_t{builder.sizes.tokens}) return value;
+  enum class Kind { kConstant, kOfSequence, kToken };
+  std::vector<Kind> kinds;  // of the rows of the first matrix
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t number = value->at(static_cast<size_t>(row * width));
+    kinds.push_back(!builder.is_node(number)          ? Kind::kConstant
+                    : builder.is_per_sequence(number) ? Kind::kOfSequence
+                                                      : Kind::kToken);
+  }
+  if (std::ranges::count(kinds, Kind::kToken) != int64_t{builder.sizes.tokens}) return value;
+  std::vector<LinearExprRef> parts;
+  bool has_values = false;
+  for (size_t begin = 0, end = 0; begin < kinds.size(); begin = end) {
+    while (end < kinds.size() && kinds[end] == kinds[begin]) {
+      ++end;
+      if (kinds[begin] == Kind::kOfSequence) break;
+    }
+    Movement cut{.shape = value->shape, .walk = value->shape, .strides = strides_of(value->shape)};
+    cut.shape[rank - 2] = cut.walk[rank - 2] = static_cast<int64_t>(end - begin);
+    cut.offset = static_cast<int64_t>(begin) * width;
+    parts.push_back(moved(cut, value));
+    has_values = has_values || kinds[begin] == Kind::kOfSequence;
+    if (kinds[begin] != Kind::kConstant) continue;
+    std::string name;
+    const auto numbers = numbers_of_constants(builder, *parts.back(), name);
+    if (!numbers) return value;
+    has_values =
+        has_values || std::ranges::any_of(*numbers, [](double number) { return number != 0.0; });
+  }
+  // Zeros alone may be cut off again, as in a shift by one token.
+  if (!has_values) return value;
+  return concat_rows(builder, parts, rank - 2).value_or(value);
 }
 
 std::optional<LinearExprRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,

@@ -19,6 +19,9 @@ namespace arenite::convert {
 // for any other values.
 std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
                                          const std::vector<LinearExprRef>& values, size_t dim);
+// Turns rows [.., rows, columns] that are all tokens beside constant or per-sequence rows, by
+// whatever op they were put there, into their concatenation; returns any other value as it is.
+LinearExprRef rows_beside_tokens(GraphBuilder& builder, const LinearExprRef& value);
 // Returns rows that are one part of a concatenation as rows of a node; any other value as it is.
 LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value);
 // Turns interleaved rows of several kinds, such as return, state and action of each step, into rows

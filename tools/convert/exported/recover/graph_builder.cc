@@ -77,6 +77,13 @@ uint32_t GraphBuilder::joined_row_axis(uint32_t first, uint32_t second, ValueId 
   const uint32_t tokens = sizes_of(first).tokens + sizes_of(second).tokens;
   const uint32_t joined = row_axis_on(graph.axis(node), tokens);
   row_axes_[joined].parts = std::pair(first, second);
+  // Positions of constants and of one input's rows are limited as those of the input.
+  const auto has_inputs = [&](uint32_t part) { return graph.inputs_of(axis_number_of(part)) != 0; };
+  if (!has_inputs(first)) {
+    row_axes_[joined].of = row_axes_[second].of;
+  } else if (!has_inputs(second)) {
+    row_axes_[joined].of = row_axes_[first].of;
+  }
   return joined;
 }
 
@@ -325,7 +332,8 @@ void GraphBuilder::limit_positions(int64_t most) {
   const uint32_t axis = row_axes_[row_axis_].axis;
   if (most == 0 || graph.inputs_of(axis) == 0) return;
   int64_t& known = row_axes_[row_axes_[row_axis_].of].positions_max;
-  known = tighter(known, tokens_of_rows(most, axis));
+  const int64_t rows = std::max<int64_t>(1, most - constants_on(axis));
+  known = tighter(known, tokens_of_rows(rows, axis));
 }
 
 // ---- windows over tokens ----
@@ -390,7 +398,9 @@ bool GraphBuilder::is_sum_of_rows(ValueId node, double factor) const {
   const auto* select = graph.as<SelectNode>(node);
   if (select == nullptr || select->kind != SelectKind::kMean) return false;
   const ValueId input = graph.node(node).inputs[0];
-  return factor == graph.rows(graph.axis(input), sizes.tokens);
+  const auto own = std::ranges::find(row_axes_, graph.axis(input), &RowAxis::axis);
+  if (own == row_axes_.end()) return false;
+  return factor == sizes_of(static_cast<uint32_t>(own - row_axes_.begin())).tokens;
 }
 
 LinearExprRef GraphBuilder::materialised(const LinearExprRef& given) {

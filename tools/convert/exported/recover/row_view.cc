@@ -638,16 +638,16 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
   // The output may spread the elements of a row over several dimensions, in any order.
   if (!is_column) value = with_shape(value, shape_of_rows(builder, *value));
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
-  RowView rows;
-  try {
-    rows = rows_of(builder, value);
-  } catch (const NotRecognised&) {
+  if (builder.fixes_rows) {
     // With a fixed number of tokens, a row may hold a whole sequence.
-    if (!builder.fixes_rows) throw;
+    value = as_windows(builder, value);
+    const auto layout = row_layout(builder, *value);
     const auto sequences = int64_t{builder.sizes.sequences};
     const auto count = static_cast<int64_t>(value->elements());
-    rows = rows_of(builder, with_shape(value, {sequences, count / sequences}));
+    const bool has_rows = layout && layout->kinds.size() == 1;
+    if (!has_rows) value = with_shape(value, {sequences, count / sequences});
   }
+  const RowView rows = rows_of(builder, value);
   refuse_op_if<Cause::kInput>(!std::ranges::is_sorted(rows.rows) ||
                                   std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
                               "the output's rows are not in the order of the tokens; leave the "

@@ -484,6 +484,23 @@ LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
   return some_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
 }
 
+namespace {
+
+// Adds a row of zeros before or after the rows of nodes along the last dimension but one.
+std::optional<LinearExprRef> with_row_of_zeros(GraphBuilder& builder, const LinearExprRef& rows,
+                                               bool is_first) {
+  const Shape shape = {1, rows->shape.back()};
+  const auto zeros = std::make_shared<const Constant>(
+      kNoValue, Array::real(shape, Array::Reals(elements_of(shape), 0.0)));
+  const auto row = rows_of_constants(builder, zeros, rows);
+  if (!row) return std::nullopt;
+  std::vector<LinearExprRef> both = {rows, *row};
+  if (is_first) std::swap(both[0], both[1]);
+  return concat_rows(builder, both, rows->shape.size() - 2);
+}
+
+}  // namespace
+
 Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values) {
   const size_t rank = scores.shape.size();
   const bool has_row =
@@ -495,21 +512,24 @@ Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearEx
   for (const double sink : scores.sinks->to_reals()) {
     if (sink != 0.0) return scores;
   }
-  const Shape row = {1, scores.key->shape.back()};
-  const auto zeros =
-      rows_of_constants(builder,
-                        std::make_shared<const Constant>(
-                            kNoValue, Array::real(row, Array::Reals(elements_of(row), 0.0))),
-                        scores.key);
-  if (!zeros) return scores;
-  std::vector<LinearExprRef> keys = {scores.key, *zeros};
-  if (*scores.sink == 0) std::swap(keys[0], keys[1]);
+  const auto key = with_row_of_zeros(builder, scores.key, *scores.sink == 0);
+  if (!key) return scores;
   Scores result = scores;
-  result.key = concat_rows(builder, keys, rank - 2).value_or(scores.key);
-  if (result.key == scores.key) return scores;
+  result.key = *key;
   result.sink.reset();
   result.sinks.reset();
   return result;
+}
+
+LinearExprRef with_zero_value(GraphBuilder& builder, const LinearExprRef& values) {
+  if (values->shape.size() < 2) return values;
+  const int64_t rows = values->shape[values->shape.size() - 2];
+  for (const int64_t row : {rows - 1, int64_t{0}}) {
+    if (rows < 2 || !is_zero_row(builder, *values, row)) continue;
+    const LinearExprRef others = some_rows(values, row == 0 ? 1 : 0, rows - 1);
+    return with_row_of_zeros(builder, others, row == 0).value_or(values);
+  }
+  return values;
 }
 
 ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {

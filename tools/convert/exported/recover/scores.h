@@ -130,6 +130,9 @@ std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Score
 // Turns a sink that was a key of zeros, but whose value is not zero, back into a key; returns other
 // scores as they are.
 Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values);
+// Turns a first or last row of zeros, the value of a key, into a row of a node; returns other
+// values as they are.
+LinearExprRef with_zero_value(GraphBuilder& builder, const LinearExprRef& values);
 // Refuses more elements than a model may add to scores.
 void check_terms(size_t numbers);
 

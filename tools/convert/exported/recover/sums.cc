@@ -259,8 +259,8 @@ class SumBuilder {
   // the constant's elements.
   bool is_of_first_sequence(const ConstantRef& constant, const Term& term, uint32_t row,
                             uint32_t column, Array::Reals& values) const {
-    const uint32_t tokens = builder_.sizes.tokens;
-    if (row < tokens || !is_of_tokens() || constant->is_large()) return false;
+    const uint32_t tokens = is_of_tokens() ? builder_.sizes.tokens : 1;
+    if (row < tokens || constant->is_large()) return false;
     const auto value_at = [&](uint32_t of_row) -> const double* {
       const int64_t number = term.places.at(element_[size_t{of_row} * width_ + column]);
       if (number == kNoElement || builder_.producer(number).table != constant) return nullptr;

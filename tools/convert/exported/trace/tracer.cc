@@ -710,7 +710,8 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   std::vector<TracedValue> results;
   for (const Movement& movement : movements) {
     const LinearExprRef made = shifted_rows(builder, moved(movement, moving));
-    const LinearExprRef part = part_of_joined(builder, builder.without_windows(made));
+    const LinearExprRef all = rows_beside_tokens(builder, builder.without_windows(made));
+    const LinearExprRef part = part_of_joined(builder, all);
     results.emplace_back(rows_in_turn(builder, rows_side_by_side(builder, part)));
   }
   return results;

@@ -173,7 +173,7 @@ TEST_F(Sums, RefuseTablesThatAreTooShort) {
   fill_position_tables(builder_, {kTokens}, [](uint32_t) { return Array(); });
   EXPECT_EQ(computed(made).size(), kTokens);
   fill_position_tables(builder_, {kTokens + 1}, [](uint32_t) { return Array(); });
-  EXPECT_TRUE(refuses([&] { computed(made); }, {"a position table is too short"}));
+  EXPECT_TRUE(refuses([&] { computed(made); }, {"a position table has fewer rows than the input"}));
 }
 
 // Columns 0 to 3 get a number from one table, and the others from another.

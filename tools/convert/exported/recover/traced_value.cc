@@ -245,10 +245,9 @@ LinearExprRef sum(const LinearExprRef& a, const LinearExprRef& b, double factor_
   const LinearExprRef first = stretched(a, shape);
   const LinearExprRef second = scaled(stretched(b, shape), factor_b);
   LinearExpr result{shape, first->terms};
-  refuse_op_if(
-      first->terms.size() + second->terms.size() > kExportedSumPartsMax,
-      "a sum has more than {} nested terms; split it by layers between its parts",
-      kExportedSumPartsMax);
+  refuse_op_if(first->terms.size() + second->terms.size() > kExportedSumPartsMax,
+               "a sum has more than {} nested terms; split it by layers between its parts",
+               kExportedSumPartsMax);
   result.terms.insert(result.terms.end(), second->terms.begin(), second->terms.end());
   return make_sum(std::move(result));
 }

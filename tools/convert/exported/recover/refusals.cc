@@ -58,7 +58,7 @@ bool is_within(std::string_view path, std::string_view module) {
   return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
 
-constexpr size_t kLargeShare = 5;  // a module is suggested if it has 1 of 5 ops, or more
+constexpr size_t kLargeShare = 5;  // a suggested module has at least one in this many ops
 
 // Whether a module is attention alone, judged by its name.
 bool is_attention(const std::string& path) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements ops on products of queries and keys, and on the weights that a softmax makes of them.
+// Implements ops on attention scores, and on attention weights.
 #include "convert/exported/recover/scores.h"
 #include "convert/exported/recover/concat_rows.h"
 #include "convert/exported/recover/query_terms.h"
@@ -31,13 +31,14 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr size_t kSoftmaxesMax = 16;  // in one sum of weights
 
 constexpr const char* kSinkChanged =
-    "cannot add a second sink to scores, or change a sink except by a factor or a sum";
+    "scores with a sink get a second one, or an op on the sink; expected one sink, changed only by "
+    "a factor or a sum";
 
 constexpr const char* kZeroedScores =
-    "scores are multiplied by 0, which hides no key; expected -infinity in their place, or a large "
-    "negative number added to them";
+    "masked scores are multiplied by 0, which hides no key; expected -infinity in their place, or "
+    "a large negative number added to them";
 
-// Returns function(a, b) of two arrays that are broadcast to one shape.
+// Returns function(a, b) elementwise, with broadcast.
 template <typename Function>
 Array combined(const Array& a, const Array& b, const Function& function) {
   Shape shape = broadcast(a.shape(), b.shape());
@@ -47,7 +48,7 @@ Array combined(const Array& a, const Array& b, const Function& function) {
   return Array::real(std::move(shape), std::move(values));
 }
 
-// Copies scores to change them, which invalidates the recorded shift.
+// Returns a copy of scores for a change. A recorded shift becomes invalid.
 std::shared_ptr<Scores> copy(const Scores& scores) {
   refuse_op_if(scores.has_softmax, kAfterSoftmax);
   auto result = std::make_shared<Scores>(scores);
@@ -55,7 +56,7 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
   return result;
 }
 
-// Slices [..., rows, columns] to `rows` rows from `begin` on.
+// Slices rows begin .. begin + rows - 1 of [..., rows, columns].
 LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
   const size_t rank = value->shape.size();
   const int64_t all = value->shape[rank - 2], columns = value->shape[rank - 1];
@@ -70,7 +71,7 @@ LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows)
   return moved(movement, value);
 }
 
-// Whether row `row` of [..., rows, columns] is zeros.
+// Whether row `row` of [..., rows, columns] is a zero row.
 bool is_zero_row(const GraphBuilder& builder, const LinearExpr& value, int64_t row) {
   const size_t rank = value.shape.size();
   const auto rows = static_cast<size_t>(value.shape[rank - 2]);
@@ -93,7 +94,7 @@ bool is_zero_row(const GraphBuilder& builder, const LinearExpr& value, int64_t r
   return true;
 }
 
-// Splits a term added to scores with a sink into that of the keys and that of the sink.
+// Splits an addend of scores with a sink into the addends of the keys and of the sink.
 std::pair<Array, Array> parted(const Array& added, int64_t sink) {
   const int64_t columns = added.shape().empty() ? 1 : added.shape().back();
   if (columns == 1) return {added, added};
@@ -119,7 +120,7 @@ Array of_all_queries(const Array& column) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (i % queries == 0) each.push_back(all[i]);
     refuse_op_if(all[i] != each.back(),
-                 "the score of a sink differs between queries; expected one number for each head");
+                 "the score of a sink differs between queries; expected one per head");
   }
   return Array::real(joined(leading(shape), 1, 1), std::move(each));
 }
@@ -129,7 +130,8 @@ ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query
   const size_t rank = transposed_key->shape.size();
   refuse_op_if(
       query->shape.size() < 2 || rank < 2 || query->shape.back() != transposed_key->shape[rank - 2],
-      "the operands are not queries and keys; expected [.., queries, dim] and [.., dim, keys]");
+      "the operands of the product do not fit; expected queries [.., queries, dim] and keys [.., "
+      "dim, keys]");
   const LinearExprRef key = transposed(transposed_key);
   const Shape lead = broadcast(leading(query->shape), leading(key->shape));
   const int64_t keys = transposed_key->shape[rank - 1];
@@ -162,16 +164,18 @@ ScoresRef with_scale(const Scores& scores, double factor) {
 
 ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max) {
   const Array::Reals values = factors.to_reals();
-  refuse_op_if(values.empty(), "the factor of the scores is empty; expected at least one element");
+  refuse_op_if(values.empty(),
+               "the factor that multiplies scores is empty; expected at least one element");
   if (std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
     return with_scale(scores, values[0]);
   }
-  refuse_op_if(broadcast(scores.shape, factors.shape()) != scores.shape,
-               "the factors do not broadcast to the scores; expected [.., queries, keys]");
+  refuse_op_if(
+      broadcast(scores.shape, factors.shape()) != scores.shape,
+      "the factors do not broadcast to the scores [.., queries, keys]; expected a shape that does");
   const auto result = copy(scores);
   if (std::ranges::all_of(values, [](double value) { return value == 0.0 || value == 1.0; })) {
     refuse_op_if(result->zeroed || result->added,
-                 "cannot multiply masked scores by a 0/1 mask; combine both masks");
+                 "masked scores are multiplied by a 0/1 mask; combine both masks before");
     refuse_op_if(result->sink.has_value(), kSinkChanged);
     result->zeroed = factors;
     result->positions_max = tighter(result->positions_max, positions_max);
@@ -182,13 +186,13 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
       rank >= 2 && factors.shape()[rank - 1] == 1 && factors.shape()[rank - 2] == 1;
   if (!is_of_heads) {
     refuse_op_if(scores.sink.has_value(), kSinkChanged);
-    // Accepts factors of queries, [..., queries, 1], or of keys, [..., 1, keys].
+    // Factors may be those of queries, [..., queries, 1], or of keys, [..., 1, keys].
     const bool is_of_queries = rank >= 2 && factors.shape()[rank - 1] == 1;
     const bool is_of_keys = !is_of_queries && (rank == 1 || factors.shape()[rank - 2] == 1);
     refuse_op_if((!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added ||
                      scores.query_terms || !scores.query,
-                 "cannot multiply each score by its own factor, or queries and keys after "
-                 "something was added; scale queries or keys before their product");
+                 "each score is multiplied by its own factor, or scores by factors of queries or "
+                 "keys after an addition; scale queries or keys before their product");
     LinearExprRef& part = is_of_queries ? result->query : result->key;
     Shape shape = factors.shape();
     if (is_of_keys && rank > 1) shape[rank - 2] = shape[rank - 1];
@@ -200,7 +204,7 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
   }
   refuse_op_if(
       scores.tanh_factor || !scores.query,
-      "cannot multiply capped scores by a factor for each head; scale them before torch.tanh");
+      "capped scores are multiplied by a factor for each head; scale them before torch.tanh");
   const auto times = [&](const Array& array) {
     return combined(array, factors, [](double a, double b) { return std::isinf(a) ? a : a * b; });
   };
@@ -216,9 +220,9 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   refuse_op_if(scores.tanh_factor.has_value(), "scores are capped twice; expected one torch.tanh");
   refuse_op_if(scores.sink.has_value(), kSinkChanged);
   refuse_op_if(scores.added && is_sigmoid,
-               "a sigmoid of scores in place of their softmax over keys is not supported");
+               "scores with a mask or a bias have a sigmoid; expected a softmax over keys");
   refuse_op_if(scores.added || scores.query_terms,
-               "cannot cap scores after a mask or a bias was added; the runtime caps scores first, "
+               "scores are capped after a mask or a bias was added; the runtime caps scores first, "
                "so mask them after torch.tanh");
   result->tanh_factor = 1.0;
   if (!is_sigmoid) return result;
@@ -230,8 +234,9 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
 
 ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t positions_max) {
   const auto result = copy(scores);
-  refuse_op_if(broadcast(scores.shape, all_added.shape()) != scores.shape,
-               "the mask does not broadcast to the scores; expected [.., queries, keys]");
+  refuse_op_if(
+      broadcast(scores.shape, all_added.shape()) != scores.shape,
+      "the mask does not broadcast to the scores [.., queries, keys]; expected a shape that does");
   Array added = all_added;
   if (scores.sink) {
     auto [to_keys, to_sinks] = parted(all_added, *scores.sink);
@@ -240,7 +245,7 @@ ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t posit
   }
   result->positions_max = tighter(result->positions_max, positions_max);
   if (result->zeroed) {
-    // A zeroed score that gets a large negative number is hidden.
+    // A key is hidden if its score was multiplied by 0, and then gets a large negative addend.
     result->added = combined(*result->zeroed, added, [](double seen, double more) {
       refuse_op_if(seen == 0.0 && !(more <= kHiddenScoreMax), kZeroedScores);
       return seen == 0.0 ? kHidden : more;
@@ -256,8 +261,10 @@ ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t posit
 
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
                       int64_t positions_max) {
-  refuse_op_if(!(value <= kHiddenScoreMax),
-               "masked scores are {}; expected -infinity, or a number far below all scores", value);
+  refuse_op_if(
+      !(value <= kHiddenScoreMax),
+      "masked scores are filled with {}; expected -infinity, or a number far below all scores",
+      value);
   Array::Reals added;
   for (const uint8_t hides : mask.to_bools()) added.push_back(hides != 0 ? kHidden : 0.0);
   return with_added(scores, Array::real(mask.shape(), std::move(added)), positions_max);
@@ -286,12 +293,12 @@ ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b) {
   if (factor_b != 1.0)
     other = std::make_shared<Scores>(*weights_times(b, Array::real({}, {factor_b})));
   auto result = std::make_shared<Scores>(a);
-  // The list stays flat, so that each softmax is computed once however the sums are nested.
+  // `also` stays a flat list, so that nested sums compute each softmax once.
   const std::vector<ScoresRef> more = std::exchange(other->also, {});
   result->also.push_back(std::move(other));
   result->also.insert(result->also.end(), more.begin(), more.end());
   refuse_op_if(result->also.size() >= kSoftmaxesMax,
-               "cannot add up the weights of more than {} softmaxes", kSoftmaxesMax);
+               "the weights of more than {} softmaxes are added; expected fewer", kSoftmaxesMax);
   return result;
 }
 
@@ -311,7 +318,8 @@ ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const LinearE
 
 namespace {
 
-// A value [.., queries, keys] with equal rows, except where a large negative constant hides a key.
+// A bias [.., queries, keys] that is the same for all queries, except where a large negative
+// constant hides a key.
 struct TermsOfKeys {
   LinearExprRef value;  // [.., 1, keys]
   std::optional<Array> hidden;
@@ -385,9 +393,9 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
   const LinearExprRef each = stretched(value, joined(lead, 1, scores.shape.back()));
   const Producer from = builder.producer(each->at(0));
   refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder.sizes.rows(),
-               "cannot add a value to scores that is not of their keys; expected one element for "
-               "each token");
-  // The ones of the queries lie in their own rows, which may be those of another input.
+               "a value that depends on the input is added to scores, but not one per key; "
+               "expected one element for each token");
+  // Queries get a column of ones. Their rows may be those of another input than the keys.
   const auto ones_beside = [&](const Producer& rows) {
     LinearSpec one;
     one.weight.name = builder.name + ".one";
@@ -422,7 +430,7 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
 
 namespace {
 
-// Concatenates the columns of two values with equally many rows.
+// Concatenates the columns of two values.
 LinearExprRef beside(const LinearExprRef& a, const LinearExprRef& b) {
   Movement both{.shape = a->shape};
   both.shape.back() += b->shape.back();
@@ -480,7 +488,7 @@ LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
   const int64_t rows = values->shape[values->shape.size() - 2];
   if (rows != weights.shape.back()) return values;
   refuse_op_if(!is_zero_row(builder, *values, *weights.sink),
-               "a key of zeros has a value that is not zero; expected a row of zeros for the sink");
+               "the sink, a zero row of keys, has a nonzero value; expected a zero row of values");
   return some_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
 }
 
@@ -522,7 +530,7 @@ ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {
 
 namespace {
 
-// Whether a movement swaps queries and keys.
+// Whether a movement swaps the last two dimensions.
 bool turns_last_two(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
   if (movement.sources || movement.walk.size() != rank || movement.offset != 0) return false;
@@ -537,8 +545,8 @@ bool turns_last_two(const Movement& movement, const Shape& shape) {
   return true;
 }
 
-// Maps each [queries, keys] matrix of the result to its source matrix, if a movement takes whole
-// ones, as slices and permutations of heads do. Empty for any other movement.
+// Maps each [queries, keys] matrix of the result to its source matrix, for a movement of whole
+// matrices, such as a slice or a permutation of heads. Empty for any other movement.
 std::vector<int64_t> moved_matrices(const Movement& movement, const Shape& shape) {
   const size_t rank = movement.shape.size();
   const int64_t queries = shape[shape.size() - 2], keys = shape.back(), block = queries * keys;
@@ -556,8 +564,8 @@ std::vector<int64_t> moved_matrices(const Movement& movement, const Shape& shape
   return matrices;
 }
 
-// Returns the first or last column if a movement adds it as zeros, or with `is_cut` drops it;
-// nullopt for any other movement.
+// Returns the column that a movement pads with zeros or, with `is_cut`, slices off, if this is the
+// first or the last one; else nullopt.
 std::optional<int64_t> changed_column(const Movement& movement, const Shape& shape, bool is_cut) {
   Shape after = shape;
   after.back() += is_cut ? -1 : 1;
@@ -579,8 +587,8 @@ std::optional<int64_t> changed_column(const Movement& movement, const Shape& sha
   return std::nullopt;
 }
 
-// Moves the parts of scores to other leading dimensions: all [queries, keys] matrices in order, or
-// the given ones.
+// Moves fields of scores to other leading dimensions: all [queries, keys] matrices in order, or
+// those in `matrices`.
 class MovedParts {
  public:
   MovedParts(const Shape& before, const Shape& after, std::vector<int64_t> matrices)
@@ -642,7 +650,7 @@ ScoresRef with_order(const Scores& scores, const std::vector<size_t>& order) {
 
 namespace {
 
-// Returns the source dimension of each dimension of the result; empty if the movement is no
+// Returns the source dimension of each dimension of the result; empty if the movement is not a
 // permutation.
 std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
@@ -652,7 +660,7 @@ std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape)
   const Shape strides = strides_of(shape);
   std::vector<size_t> order(rank, rank);
   std::vector<bool> is_taken(rank, false);
-  // Dimensions of extent 1 have no stride of their own and are matched last.
+  // Dimensions of extent 1 fit any stride, so they are matched last.
   for (const bool are_of_one : {false, true}) {
     for (size_t d = 0; d < rank; ++d) {
       if ((movement.walk[d] == 1) != are_of_one) continue;
@@ -668,7 +676,7 @@ std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape)
   return order;
 }
 
-// Permutes the dimensions of scores; null if the movement is no permutation.
+// Permutes the dimensions of scores. Returns null if the movement is not a permutation.
 ScoresRef permuted_scores(const Scores& scores, const Movement& movement) {
   if (movement.shape == scores.shape && movement.keeps_order(elements_of(scores.shape))) {
     return std::make_shared<const Scores>(scores);

@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(PairsOfTokens, AreRefusedUnlessTheyOnlyMask) {
-  EXPECT_TRUE(refuses([] { convert_pairs("turned"); }, {"adjacency", "no attention mask hides"}));
+  EXPECT_TRUE(refuses([] { convert_pairs("turned"); },
+                      {"adjacency", "no attention uses it as its whole mask"}));
   EXPECT_TRUE(refuses([] { convert_pairs("biased"); }, {"adjacency", "adds a bias"}));
 }
 

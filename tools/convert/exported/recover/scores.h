@@ -98,9 +98,9 @@ ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b);
 // Multiplies by a value for each query [..., queries, 1], or for each key [..., 1, keys]. Returns
 // null for any other value.
 ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const LinearExprRef& value);
-// Adds a value of each key as one more column of queries and keys: [..., 1, keys], or [...,
-// queries, keys] with equal rows but for constants that hide keys. A value of each query [...,
-// queries, 1] changes no weight. Returns null for any other value.
+// Adds a value for each key, [..., 1, keys], as a column of queries and keys. The value may also be
+// [..., queries, keys] with equal rows except for constants that hide keys. A value for each query,
+// [..., queries, 1], changes no weight. Returns null for any other value.
 bool is_of_keys(const GraphBuilder& builder, const LinearExpr& value);
 ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearExprRef& value);
 // Adds two scores, `given` times a factor, as one product of concatenated queries and keys. Returns

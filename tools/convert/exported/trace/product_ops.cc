@@ -31,7 +31,7 @@ Shape matrix_shape(Shape shape) {
 ConstantRef as_matrix(const ConstantRef& constant) {
   const Shape shape = matrix_shape(constant->shape());
   refuse_op_if(shape.size() != 2,
-               "cannot multiply by a constant of {}; expected a matrix of weights",
+               "a value is multiplied by a constant of {}; expected a matrix of weights",
                shape_text(constant->shape()));
   return shape == constant->shape() ? constant : with_shape(constant, shape);
 }
@@ -85,7 +85,7 @@ LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
   refuse_op_if(
       matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
           product_of(value->shape, 0, shared) != matrices,
-      "cannot multiply by a constant of {}; expected a matrix of weights, or one for each head",
+      "a value is multiplied by a constant of {}; expected a matrix of weights, or one per head",
       shape_text(shape));
   const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
   const auto block = static_cast<int64_t>(elements_of(rest));

@@ -241,13 +241,13 @@ class AttentionBuilder {
     const bool has_query = scores_.query != nullptr;
     const Heads queries = has_query ? heads_of(without_factor(scores_.query), queries_) : values;
     const Heads keys = has_query ? heads_of(without_factor(scores_.key), keys_) : values;
-    sinks_ = numbers_of_heads(scores_.sinks);
+    sinks_ = value_per_head(scores_.sinks);
     if (std::ranges::all_of(sinks_, [](double sink) { return sink <= kHiddenScoreMax; })) {
       sinks_.clear();  // no weight after the softmax
     }
     if (is_cross() && !are_all_seen()) constants_ = constants_behind();
     read_masks();
-    const std::vector<double> head_factors = numbers_of_heads(scores_.head_factors);
+    const std::vector<double> head_factors = value_per_head(scores_.head_factors);
     std::vector<ValueId> contexts;
     // Consecutive heads with equal masks share a node.
     for (size_t begin = 0, end = 0; begin < masks_.size(); begin = end) {
@@ -498,9 +498,9 @@ class AttentionBuilder {
   }
 
   // Returns an element of `numbers` for each head; empty if there are none.
-  std::vector<double> numbers_of_heads(const std::optional<Array>& numbers) const {
+  std::vector<double> value_per_head(const std::optional<Array>& numbers) const {
     if (!numbers) return {};
-    const std::vector<double> factors = stretched_reals(*numbers, joined(lead_, 1, 1));
+    const std::vector<double> factors = stretched_reals(*numbers, matrices_shape(lead_, 1, 1));
     std::map<uint32_t, double> of_heads;
     for (size_t i = 0; i < order_.size(); ++i) {
       const double known = of_heads.emplace(order_[i].second, factors[i]).first->second;
@@ -549,7 +549,7 @@ class AttentionBuilder {
         }
       }
     }
-    return plain(joined(lead_, queries_.rows, value_dim), std::move(element_ids));
+    return plain(matrices_shape(lead_, queries_.rows, value_dim), std::move(element_ids));
   }
 
   std::string why_not_all_tokens(int64_t queries, int64_t keys) const {
@@ -596,14 +596,14 @@ class AttentionBuilder {
 LinearExprRef attend(GraphBuilder& builder, const Scores& given, const LinearExprRef& values) {
   Scores scores = with_zero_key(builder, given, values);
   if (builder.fixes_rows) {
-    if (scores.query) scores.query = with_own_rows(builder, scores.query);
+    if (scores.query) scores.query = subsampled_rows(builder, scores.query);
     if (scores.query_terms && builder.reads_images()) {
       return attend(builder, *query_terms_as_columns(builder, scores), values);
     }
     if (const auto made = attend_in_windows(builder, scores, values)) return *made;
   }
   std::optional<WholeAttention> whole;
-  if (scores.has_softmax) whole = without_windows(builder, scores, values);
+  if (scores.has_softmax) whole = lower_windows(builder, scores, values);
   LinearExprRef result =
       whole ? moved(whole->back, AttentionBuilder(builder, whole->scores).build(whole->values))
             : AttentionBuilder(builder, scores).build(values);

@@ -49,8 +49,8 @@ LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, co
   refuse_op_if(producer.kind != Producer::Kind::kNode,
                "an op has only token ids, pixels or constants as input; expected features, or "
                "results of a layer");
-  return in_place(value, producer_of(value->at(0)),
-                  builder.producer_of_node(add(producer.node), producer.rows));
+  return replace_producer(value, producer_of(value->at(0)),
+                          builder.producer_of_node(add(producer.node), producer.rows));
 }
 
 // Adds an embedding node. Element i of `ids` reads row rows[i] of the node.
@@ -290,7 +290,7 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
 LinearExprRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape shape,
                          const std::vector<int64_t>& rows) {
   const int64_t width = table->shape()[1];
-  const LinearExprRef whole = builder.of_constant(table);
+  const LinearExprRef whole = builder.constant_expr(table);
   std::vector<int64_t> element_ids;
   for (const int64_t row : rows) {
     refuse_op_if(row < 0 || row >= table->shape()[0],

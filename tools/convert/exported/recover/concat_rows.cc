@@ -303,8 +303,8 @@ constexpr size_t kKindsMax = 8;  // of interleaved rows
 
 // Returns the columns of each kind of interleaved rows in a value [.., columns]. Kinds have
 // different producers, or different columns. Empty for any other value.
-std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
-                                               const LinearExpr& value) {
+std::vector<std::vector<Column>> interleaved_kinds(const GraphBuilder& builder,
+                                                   const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const size_t all = builder.sizes.rows(), rows = value.elements() / width;
   if (rows % all != 0 || rows / all < 2 || rows / all > kKindsMax) return {};
@@ -333,14 +333,14 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
 
 }  // namespace
 
-LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef interleaved_rows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!value->is_plain() || value->shape.size() < 2 || value->elements() == 0 ||
       !builder.is_node(value->at(0)) ||
       (value->terms[0].places.is_whole() && value->shape.size() != 3)) {
     return value;
   }
   const ScopedAxis on(builder, *value);
-  const std::vector<std::vector<Column>> kinds = kinds_in_turn(builder, *value);
+  const std::vector<std::vector<Column>> kinds = interleaved_kinds(builder, *value);
   std::vector<Column> columns;  // of all kinds
   for (const std::vector<Column>& kind : kinds) {
     for (const Column& column : kind) {
@@ -355,7 +355,7 @@ LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value) {
   return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), value->shape);
 }
 
-LinearExprRef rows_side_by_side(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef deinterleaved_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const auto found = builder.row_axis_of(*value);
   const bool is_plain = value->is_plain() && !value->shape.empty() && value->elements() != 0;
   if (!found || !is_plain || builder.graph_axis_of(*found).kind != AxisKind::kTurns) return value;

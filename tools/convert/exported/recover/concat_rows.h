@@ -24,10 +24,10 @@ std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
 LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value);
 // Adds a node for interleaved rows, such as return, state and action of each step. Returns any
 // other value unchanged.
-LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value);
+LinearExprRef interleaved_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Undoes an interleaving for a value that reads some kinds of interleaved rows, or all of them in
 // one row: they become columns of the token's row. Returns any other value unchanged.
-LinearExprRef rows_side_by_side(GraphBuilder& builder, const LinearExprRef& value);
+LinearExprRef deinterleaved_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Adds constant rows [.., rows, columns] for each sequence and head of `like` [.., rows, columns].
 // Returns nullopt if the leading indices of `like` do not map to (sequence, head).
 std::optional<LinearExprRef> rows_of_constants(GraphBuilder& builder, const ConstantRef& constant,

@@ -46,7 +46,7 @@ GraphBuilder::GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
   }
 }
 
-void GraphBuilder::turn_to(uint32_t row_axis) {
+void GraphBuilder::switch_to(uint32_t row_axis) {
   if (row_axis == row_axis_) return;
   row_axes_[row_axis_].sizes = sizes;
   row_axis_ = row_axis;
@@ -140,7 +140,7 @@ Column GraphBuilder::column_of(int64_t number) const {
   return {producer_of(number), static_cast<uint32_t>(index_of(number) % producer(number).width)};
 }
 
-LinearExprRef GraphBuilder::of_constant(const ConstantRef& constant) {
+LinearExprRef GraphBuilder::constant_expr(const ConstantRef& constant) {
   const auto [known, is_new] = of_constants_.try_emplace(constant.get(), 0);
   if (is_new) {
     const auto width = static_cast<uint32_t>(constant->elements());
@@ -151,8 +151,8 @@ LinearExprRef GraphBuilder::of_constant(const ConstantRef& constant) {
 
 // Gathers columns of one narrow node by a 0/1 matrix, if slices would be too many, as for one gate
 // per head. Returns nullopt for other columns.
-std::optional<ValueId> GraphBuilder::chosen_columns(const std::vector<Column>& columns,
-                                                    size_t runs) {
+std::optional<ValueId> GraphBuilder::gather_by_matrix(const std::vector<Column>& columns,
+                                                      size_t runs) {
   const Producer& from = producers_[columns[0].first];
   const bool is_one = std::ranges::all_of(
       columns, [&](const Column& column) { return column.first == columns[0].first; });
@@ -209,7 +209,7 @@ ValueId GraphBuilder::gathered(const std::vector<Column>& columns) {
   refuse_op_if(runs.size() > kRunsMax,
                "columns of the model are gathered in too many pieces; expected contiguous pieces, "
                "such as heads");
-  if (const auto chosen = chosen_columns(columns, runs.size())) return *chosen;
+  if (const auto chosen = gather_by_matrix(columns, runs.size())) return *chosen;
   std::vector<ValueId> parts;
   for (const auto& [first, width] : runs) {
     const Producer& from = producers_[first.first];
@@ -301,11 +301,13 @@ uint32_t without_constants(const Graph& graph, uint32_t axis) {
 
 }  // namespace
 
-uint32_t GraphBuilder::constants_on(uint32_t axis) const {
+uint32_t GraphBuilder::constant_rows_of_axis(uint32_t axis) const {
   const Axis& own = graph.axes[axis];
   if (own.kind == AxisKind::kConstants) return own.rows;
   if (own.kind == AxisKind::kOne) return 1;
-  return own.kind == AxisKind::kJoined ? constants_on(own.source) + constants_on(own.other) : 0;
+  return own.kind == AxisKind::kJoined
+             ? constant_rows_of_axis(own.source) + constant_rows_of_axis(own.other)
+             : 0;
 }
 
 int64_t GraphBuilder::tokens_of_rows(int64_t rows, uint32_t axis) const {
@@ -332,7 +334,7 @@ void GraphBuilder::limit_positions(int64_t most) {
 
 // ---- windows over tokens ----
 
-LinearExprRef GraphBuilder::of_windows(const TokenWindows& given) {
+LinearExprRef GraphBuilder::windows_expr(const TokenWindows& given) {
   TokenWindows windows = given;
   windows.row_axis = given.row_axis.value_or(row_axis_);
   const ScopedAxis on(*this, *windows.row_axis);
@@ -351,7 +353,7 @@ LinearExprRef GraphBuilder::of_windows(const TokenWindows& given) {
   return whole_producer(producer, {sizes.sequences, count, width});
 }
 
-LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
+LinearExprRef GraphBuilder::trim_windows(const LinearExprRef& value) {
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->elements() == 0) {
     return value;
   }
@@ -375,7 +377,7 @@ LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
   if (before + after == 0 || before > window.before || after > window.after) return value;
   window.before -= before;
   window.after -= after;
-  const LinearExprRef made = of_windows(windows);
+  const LinearExprRef made = windows_expr(windows);
   const auto to = int64_t{producer_of(made->at(0))};
   const uint32_t made_places = producers_[producer_of(made->at(0))].rows / sizes.sequences;
   std::vector<int64_t> element_ids = element_ids_of(*value);
@@ -463,8 +465,7 @@ std::optional<Multiple> multiple_of_node(const GraphBuilder& builder, const Line
   return Multiple{bare, factor(ratios_of(*value, *bare))};
 }
 
-std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
-                                           const LinearExprRef& value) {
+std::optional<FoldedInput> folded_input(const GraphBuilder& builder, const LinearExprRef& value) {
   if (value->is_plain() || value->shape.empty() || value->elements() == 0) return std::nullopt;
   const auto width = static_cast<size_t>(value->shape.back());
   const size_t count = value->elements();
@@ -502,7 +503,7 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
 
 bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& value) {
   if (value->terms.size() != 1 || !value->has_own_factors()) return false;
-  if (value->elements() == 0 || columns_of_node(builder, value)) return false;
+  if (value->elements() == 0 || folded_input(builder, value)) return false;
   std::map<Column, double> factors;
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
     if (!builder.is_node(value->at(i))) return false;
@@ -518,7 +519,7 @@ namespace {
 // Lowers W (factors x + offsets) + b: folds the factors into W, and the offsets into b.
 LinearExprRef linear_of_rows(GraphBuilder& builder, const LinearExprRef& given,
                              const WeightRef& given_weight, std::vector<double> bias) {
-  auto folded = columns_of_node(builder, given);
+  auto folded = folded_input(builder, given);
   if (folded) {
     // A uniform factor stays with the node. A preceding linear layer or embedding absorbs other
     // factors.

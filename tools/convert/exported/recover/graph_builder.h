@@ -131,14 +131,14 @@ class GraphBuilder {
   }
   uint32_t add_producer(Producer producer);
   uint32_t producer_of_node(ValueId node, uint32_t rows);
-  LinearExprRef of_constant(const ConstantRef& constant);
+  LinearExprRef constant_expr(const ConstantRef& constant);
 
   // ---- row axes ----
 
   uint32_t row_axis() const { return row_axis_; }
   size_t row_axes() const { return row_axes_.size(); }
   // Sets the current row axis.
-  void turn_to(uint32_t row_axis);
+  void switch_to(uint32_t row_axis);
   int64_t positions_max(uint32_t row_axis) const;
   const TraceSizes& sizes_of(uint32_t row_axis) const {
     return row_axis == row_axis_ ? sizes : row_axes_[row_axis].sizes;
@@ -188,7 +188,7 @@ class GraphBuilder {
   // Returns the producer of a select node that takes the token at `place` of each sequence.
   uint32_t selected_at(uint32_t producer, uint32_t place);
   // Counts the constant rows of a graph axis: those that are neither tokens nor windows.
-  uint32_t constants_on(uint32_t axis) const;
+  uint32_t constant_rows_of_axis(uint32_t axis) const;
   // Whether factor * node is the sum of the rows that a mean node averages. A sum is traced as a
   // multiple of the mean, so that a division by the row count gives the mean at any length.
   bool is_sum_of_rows(ValueId node, double factor) const;
@@ -203,10 +203,10 @@ class GraphBuilder {
     return own.parts ? sizes.tokens : rows_of_tokens(own.traced_tokens, axis);
   }
   // Adds a convolution and returns its output [sequences, windows, columns].
-  LinearExprRef of_windows(const TokenWindows& windows);
+  LinearExprRef windows_expr(const TokenWindows& windows);
   // Reduces the padding of a convolution whose first or last windows are sliced off, as by
   // conv(x)[:, :, :-padding]. Returns any other value unchanged.
-  LinearExprRef without_windows(const LinearExprRef& value);
+  LinearExprRef trim_windows(const LinearExprRef& value);
 
   // The producer of an image input whose layout is not known yet, or 0; and the shape of one image.
   uint32_t images = 0;
@@ -220,7 +220,7 @@ class GraphBuilder {
   ValueId repeated(ValueId node, ValueId like);
   // Adds the nodes of a gather that is not cached.
   ValueId gathered(const std::vector<Column>& columns);
-  std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
+  std::optional<ValueId> gather_by_matrix(const std::vector<Column>& columns, size_t runs);
 
   std::vector<Producer> producers_ = std::vector<Producer>(1);  // index 0 is unused
   std::map<std::vector<Column>, ValueId> gathered_;
@@ -243,14 +243,14 @@ class ScopedAxis {
  public:
   ScopedAxis(GraphBuilder& builder, const LinearExpr& value) : ScopedAxis(builder) {
     if (builder.row_axes() == 1) return;
-    if (const auto row_axis = builder.row_axis_of(value)) builder.turn_to(*row_axis);
+    if (const auto row_axis = builder.row_axis_of(value)) builder.switch_to(*row_axis);
   }
   ScopedAxis(GraphBuilder& builder, uint32_t row_axis) : ScopedAxis(builder) {
-    builder.turn_to(row_axis);
+    builder.switch_to(row_axis);
   }
   ScopedAxis(const ScopedAxis&) = delete;
   ScopedAxis& operator=(const ScopedAxis&) = delete;
-  ~ScopedAxis() { builder_.turn_to(before_); }
+  ~ScopedAxis() { builder_.switch_to(before_); }
 
  private:
   explicit ScopedAxis(GraphBuilder& builder) : builder_(builder), before_(builder.row_axis()) {}
@@ -279,7 +279,7 @@ struct FoldedInput {
   LinearExprRef value;
   std::vector<double> factors, offsets;  // [columns]
 };
-std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder, const LinearExprRef& value);
+std::optional<FoldedInput> folded_input(const GraphBuilder& builder, const LinearExprRef& value);
 // Whether the value is one term with a factor for each column of the node, such as one per head,
 // but not for each of its own last-dimension columns.
 bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& value);

@@ -247,7 +247,7 @@ std::vector<ImageLayout> possible_layouts(const Shape& shape) {
 
 // Returns the index of each element in the producer, or kNowhere for zeros. Throws NotRecognised
 // for elements of other producers.
-std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t producer) {
+std::vector<int64_t> producer_indices(const Term& term, size_t count, uint32_t producer) {
   std::vector<int64_t> element_ids(count, kNowhere);
   for (size_t i = 0; i < count; ++i) {
     const int64_t number = term.places.at(i);
@@ -259,7 +259,7 @@ std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t produce
 }
 
 // Returns the first nonzero element; kNoElement if all are zero.
-int64_t first_number(const Term& term, size_t count) {
+int64_t first_nonzero(const Term& term, size_t count) {
   int64_t number = kNoElement;
   for (size_t i = 0; i < count && number == kNoElement; ++i) number = term.places.at(i);
   return number;
@@ -290,12 +290,12 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
                                     builder.graph.add_axis(axis));
   }
   const LinearExprRef made =
-      builder.of_windows({.windows = found.windows,
-                          .input = input,
-                          .places = places,
-                          .add = [&](const Windows& windows, ValueId of) {
-                            return builder.graph.add_windows(name, windows, of);
-                          }});
+      builder.windows_expr({.windows = found.windows,
+                            .input = input,
+                            .places = places,
+                            .add = [&](const Windows& windows, ValueId of) {
+                              return builder.graph.add_windows(name, windows, of);
+                            }});
   std::vector<int64_t> element_ids;
   for (const int64_t place : found.places) {
     element_ids.push_back(made->at(static_cast<size_t>(place)));
@@ -303,7 +303,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
   return plain(shape, std::move(element_ids));
 }
 
-[[noreturn]] void follow_with(GraphBuilder& builder, const ImageLayout& image) {
+[[noreturn]] void restart_with(GraphBuilder& builder, const ImageLayout& image) {
   builder.found = {.row_axis = builder.row_axis(), .layout = image};
   throw NotRecognised("the input is images");
 }
@@ -311,7 +311,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
 // Finds the layout of an image from the rows of a value, and restarts the trace with it.
 [[noreturn]] void find_rows_of_image(GraphBuilder& builder, const Term& term, size_t count,
                                      size_t width) {
-  std::vector<int64_t> elements = numbers_in(term, count, builder.images);
+  std::vector<int64_t> elements = producer_indices(term, count, builder.images);
   // If each row repeats one element, a row counts as a single element.
   const auto is_one_number = [&](size_t i) { return elements[i] == elements[i - i % width]; };
   bool is_repeated = true;
@@ -327,7 +327,7 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
   refuse_op_if<Cause::kInput>(elements.size() / width <= builder.sizes.sequences && !is_part, "{}",
                               kNoWindows);
   if (builder.images_shape.size() == 1 && (is_repeated || is_part)) {
-    follow_with(builder, {1, static_cast<uint32_t>(builder.images_shape[0]), 1});
+    restart_with(builder, {1, static_cast<uint32_t>(builder.images_shape[0]), 1});
   }
   for (const ImageLayout& image : possible_layouts(builder.images_shape)) {
     std::vector<int64_t> places = elements;
@@ -337,11 +337,11 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
       place = place / each * each +
               static_cast<int64_t>(image.place(static_cast<size_t>(place % each)));
     }
-    if (find_windows(image, places, width, builder.sizes.sequences)) follow_with(builder, image);
+    if (find_windows(image, places, width, builder.sizes.sequences)) restart_with(builder, image);
   }
   // Pixelwise ops may precede the windows, so channels first is tried.
   if (builder.images_shape.size() == 3) {
-    follow_with(builder, possible_layouts(builder.images_shape)[0]);
+    restart_with(builder, possible_layouts(builder.images_shape)[0]);
   }
   throw NotRecognised(kNoWindows, Cause::kInput);
 }
@@ -401,7 +401,7 @@ void find_image(GraphBuilder& builder, const LinearExpr& value) {
                        static_cast<uint32_t>(extent[3])};
   image.channels_first = extent[1] == 1 || step[1] > std::max(step[2], step[3]);
   image.columns_first = step[2] != 0 && step[3] > step[2];
-  if (image.elements() == builder.producer_at(builder.images).width) follow_with(builder, image);
+  if (image.elements() == builder.producer_at(builder.images).width) restart_with(builder, image);
   throw NotRecognised(kNoWindows, Cause::kInput);
 }
 
@@ -411,13 +411,13 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   const auto width = static_cast<size_t>(value->shape.back());
   for (const Term& term : value->terms) {
     if (builder.images == 0) break;
-    const int64_t number = first_number(term, value->elements());
+    const int64_t number = first_nonzero(term, value->elements());
     if (number != kNoElement && producer_of(number) == builder.images) {
       find_rows_of_image(builder, term, value->elements(), width);
     }
   }
   const size_t rows = value->elements() / width;
-  const int64_t number = first_number(value->terms[0], value->elements());
+  const int64_t number = first_nonzero(value->terms[0], value->elements());
   if (!value->is_plain() || !builder.is_node(number)) return value;
   const uint32_t from = producer_of(number);
   const Producer producer = builder.producer_at(from);
@@ -431,7 +431,7 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!axis.is_image()) return value;
   const ImageLayout image = {producer.width, axis.rows / axis.other, axis.other, false, false};
   const uint32_t sequences = builder.sizes.sequences;
-  const std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
+  const std::vector<int64_t> places = producer_indices(value->terms[0], value->elements(), from);
   const auto found = find_windows(image, places, width, sequences);
   if (!found) return value;
   return rows_of_windows(builder, *found, producer.node, producer.rows / sequences, value->shape);
@@ -526,12 +526,13 @@ std::optional<LinearExprRef> pooled_windows(GraphBuilder& builder, const LinearE
   const bool is_apart =
       !found || found->windows.lines.dilation > 1 || found->windows.columns.dilation > 1;
   if (is_apart && (!found || kind == SelectKind::kMean)) return std::nullopt;
-  const LinearExprRef made = builder.of_windows({.windows = found->windows,
-                                                 .input = producer.node,
-                                                 .places = image_axis.rows,
-                                                 .add = [&](const Windows& windows, ValueId input) {
-                                                   return add_pool(builder, windows, input, kind);
-                                                 }});
+  const LinearExprRef made =
+      builder.windows_expr({.windows = found->windows,
+                            .input = producer.node,
+                            .places = image_axis.rows,
+                            .add = [&](const Windows& windows, ValueId input) {
+                              return add_pool(builder, windows, input, kind);
+                            }});
   std::vector<int64_t> element_ids;
   for (size_t row = 0; row < places.size(); row += width) {
     const auto window = static_cast<size_t>(found->places[row]) / width;

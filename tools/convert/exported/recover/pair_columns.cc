@@ -27,7 +27,7 @@ constexpr size_t kColumnsMax = 8192;  // added for the bias of pairs
 }  // namespace
 
 LinearExprRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers) {
-  return builder.of_constant(std::make_shared<const Constant>(
+  return builder.constant_expr(std::make_shared<const Constant>(
       kNoValue, Array::real(std::move(shape), std::move(numbers))));
 }
 
@@ -290,7 +290,7 @@ ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores) {
   return result;
 }
 
-LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& given) {
+LinearExprRef subsampled_rows(GraphBuilder& builder, const LinearExprRef& given) {
   const LinearExprRef value = builder.materialised(given);
   const ScopedAxis on(builder, *value);
   const TraceSizes sizes = builder.sizes;
@@ -442,7 +442,7 @@ std::optional<LinearExprRef> attend_in_windows(GraphBuilder& builder, const Scor
   whole.added = Array::real(whole.shape, std::move(added));
   const LinearExprRef made = attend(builder, whole, in_order(value, *weighed));
   const int64_t width = made->shape.back();
-  Movement back{.shape = joined(lead, scores.shape[rank - 2], width)};
+  Movement back{.shape = matrices_shape(lead, scores.shape[rank - 2], width)};
   std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
   size_t from = 0;
   for (const std::vector<size_t>& order : queries->order) {

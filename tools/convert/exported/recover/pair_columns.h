@@ -23,7 +23,7 @@ LinearExprRef same_columns(GraphBuilder& builder, const LinearExpr& rows, Shape 
 std::vector<double> repeated(std::span<const double> numbers, size_t times);
 // Adds a windows node for rows [.., rows, columns] of a subsampled image, such as every second
 // pixel of every second line. Returns any other value unchanged.
-LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& value);
+LinearExprRef subsampled_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Lowers attention within windows, with queries and keys on different row axes, to attention over
 // all rows that hides the keys of other windows. Returns nullopt for any other scores.
 std::optional<LinearExprRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,

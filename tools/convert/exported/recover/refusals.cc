@@ -139,19 +139,21 @@ std::string as_attribute(std::string path) {
   return text;
 }
 
-bool are_same(const Extent& a, const Extent& b) { return a.size == b.size && a.symbol == b.symbol; }
+bool same_extent(const Extent& a, const Extent& b) {
+  return a.size == b.size && a.symbol == b.symbol;
+}
 
 // Whether the value is [.., tokens, tokens], with as many tokens as the first input.
 bool is_of_pairs(const ExportedValue& value, const ExportedValue& first) {
   if (value.sizes.size() < 2 || first.sizes.size() < 2) return false;
   const Extent& keys = value.sizes.back();
-  return are_same(keys, value.sizes[value.sizes.size() - 2]) &&
-         (are_same(keys, first.sizes[0]) || are_same(keys, first.sizes[1]));
+  return same_extent(keys, value.sizes[value.sizes.size() - 2]) &&
+         (same_extent(keys, first.sizes[0]) || same_extent(keys, first.sizes[1]));
 }
 
 }  // namespace
 
-size_t ops_followed(const InputError& error) {
+size_t refused_op_index(const InputError& error) {
   const auto* refused = dynamic_cast<const OpRefused*>(&error);
   return refused == nullptr ? SIZE_MAX : refused->op_index;
 }
@@ -215,7 +217,7 @@ std::string why_not_these_inputs(const ExportedProgram& program) {
   for (size_t i = 1; i < inputs.size() && has_columns; ++i) {
     const ExportedValue& value = program.values[inputs[i]->value];
     const size_t rank = value.sizes.size();
-    const bool is_of_tokens = rank >= 2 && are_same(value.sizes[1], first.sizes[1]);
+    const bool is_of_tokens = rank >= 2 && same_extent(value.sizes[1], first.sizes[1]);
     if (!is_real(value.type) || (!is_of_tokens && rank > 2)) continue;
     return fmt::format("{}; or concatenate {} to the columns of {}, {}, and slice them in forward",
                        text, quote(inputs[i]->name), quote(inputs[0]->name),

@@ -54,7 +54,7 @@ class OpRefused : public InputError {
 };
 
 // Returns the index of the refused op, or SIZE_MAX if all ops were traced.
-size_t ops_followed(const InputError& error);
+size_t refused_op_index(const InputError& error);
 
 // Returns the op that concatenated or gathered some of `values`; with Cause::kSum, the op that
 // summed them. Looks through ops that only rearrange elements. Null if layers computed the values.

@@ -41,7 +41,7 @@ void round_to_base(std::vector<double>& frequencies, double error) {
 }
 
 // A rotated element of the value: the factors of its own column, and of its partner column.
-struct TurnedElement {
+struct RotatedElement {
   size_t first = 0;  // index of the element at token 0
   uint32_t column = 0;
   std::optional<uint32_t> partner{};
@@ -124,12 +124,12 @@ class RotationFinder {
       elements_.push_back(std::move(*element));
     }
     return std::ranges::any_of(
-        elements_, [](const TurnedElement& element) { return element.partner.has_value(); });
+        elements_, [](const RotatedElement& element) { return element.partner.has_value(); });
   }
 
-  std::optional<TurnedElement> read_element(size_t first) const {
+  std::optional<RotatedElement> read_element(size_t first) const {
     const uint32_t tokens = builder_.sizes.tokens;
-    TurnedElement element{.first = first, .own{}, .other{}};
+    RotatedElement element{.first = first, .own{}, .other{}};
     element.own.assign(tokens, 0.0);
     element.other.assign(tokens, 0.0);
     bool has_own = false;
@@ -159,7 +159,7 @@ class RotationFinder {
 
   // A single element does not show which column is its own and which its partner's. The pair does,
   // as its two elements rotate in opposite directions.
-  static bool turn_as_pair(const TurnedElement& a, const TurnedElement& b) {
+  static bool rotate_as_pair(const RotatedElement& a, const RotatedElement& b) {
     for (size_t t = 0; t < a.own.size(); ++t) {
       const double error_max = kFactorError * std::hypot(a.own[t], a.other[t]);
       if (std::fabs(a.own[t] - b.own[t]) > error_max ||
@@ -170,20 +170,20 @@ class RotationFinder {
     return true;
   }
 
-  static void swap_columns(TurnedElement& element) {
+  static void swap_columns(RotatedElement& element) {
     element.partner = std::exchange(element.column, *element.partner);
     std::swap(element.own, element.other);
     element.magnitude = element.own[0];
   }
 
-  void settle_columns(std::span<TurnedElement> head) const {
-    std::map<uint32_t, TurnedElement*> by_column;
-    for (TurnedElement& element : head) {
+  void settle_columns(std::span<RotatedElement> head) const {
+    std::map<uint32_t, RotatedElement*> by_column;
+    for (RotatedElement& element : head) {
       const auto [known, is_new] = by_column.try_emplace(element.column, &element);
       if (is_new || !element.partner || element.partner != known->second->partner) continue;
-      TurnedElement& first = *known->second;
+      RotatedElement& first = *known->second;
       swap_columns(element);
-      if (!turn_as_pair(first, element)) {
+      if (!rotate_as_pair(first, element)) {
         swap_columns(element);
         swap_columns(first);
       }
@@ -192,14 +192,14 @@ class RotationFinder {
 
   // Returns the elements of a head by column, and the first column in `start`; empty unless the
   // columns are contiguous.
-  std::vector<const TurnedElement*> columns_of_head(size_t head, uint32_t& start) const {
+  std::vector<const RotatedElement*> columns_of_head(size_t head, uint32_t& start) const {
     start = UINT32_MAX;
     for (uint32_t j = 0; j < head_dim_; ++j) {
       start = std::min(start, elements_[head * head_dim_ + j].column);
     }
-    std::vector<const TurnedElement*> by_column(head_dim_, nullptr);
+    std::vector<const RotatedElement*> by_column(head_dim_, nullptr);
     for (uint32_t j = 0; j < head_dim_; ++j) {
-      const TurnedElement& element = elements_[head * head_dim_ + j];
+      const RotatedElement& element = elements_[head * head_dim_ + j];
       const uint32_t column = element.column - start;
       if (column >= head_dim_ || by_column[column] != nullptr) return {};
       by_column[column] = &element;
@@ -209,12 +209,12 @@ class RotationFinder {
 
   // Matches pairs of adjacent columns, or of the two halves, with angles proportional to the
   // position and one magnitude; nullopt for other pairs.
-  std::optional<HeadRotation> even_rotation(std::span<const TurnedElement* const> by_column,
+  std::optional<HeadRotation> even_rotation(std::span<const RotatedElement* const> by_column,
                                             uint32_t start) const {
     uint32_t last = 0;
     uint32_t distance = 0;
     for (uint32_t j = 0; j < head_dim_; ++j) {
-      const TurnedElement& element = *by_column[j];
+      const RotatedElement& element = *by_column[j];
       if (element.other[0] != 0.0 || !(element.magnitude > 0.0)) return std::nullopt;
       if (!element.partner) continue;
       last = j;
@@ -239,7 +239,7 @@ class RotationFinder {
       rope.inverse_frequencies.push_back(*frequency);
     }
     for (uint32_t j = 0; j < head_dim_; ++j) {
-      const TurnedElement& element = *by_column[j];
+      const RotatedElement& element = *by_column[j];
       const double expected = j < rope.rotary_dim ? rope.magnitude : 1.0;
       if (std::fabs(element.magnitude - expected) > kFactorError) return std::nullopt;
       // Columns without a partner must keep their factor; pairs were checked above.
@@ -252,7 +252,7 @@ class RotationFinder {
 
   // Matches other pairs by a table of factors at each position; nullopt if some columns form no
   // pairs.
-  std::optional<HeadRotation> rotation_by_table(std::span<const TurnedElement* const> by_column,
+  std::optional<HeadRotation> rotation_by_table(std::span<const RotatedElement* const> by_column,
                                                 uint32_t start) const {
     std::vector<std::pair<uint32_t, uint32_t>> pairs;
     std::vector<uint32_t> single;  // multiplied without a partner
@@ -263,7 +263,7 @@ class RotationFinder {
       }
       const uint32_t partner = *by_column[j]->partner - start;
       if (partner >= head_dim_ || by_column[partner]->partner != start + j ||
-          !turn_as_pair(*by_column[j], *by_column[partner])) {
+          !rotate_as_pair(*by_column[j], *by_column[partner])) {
         return std::nullopt;
       }
       if (partner > j) pairs.emplace_back(j, partner);
@@ -276,7 +276,7 @@ class RotationFinder {
     std::erase_if(single, [&](uint32_t j) { return std::ranges::count(rest, j) != 0; });
     if (single.size() % 2 != 0) return std::nullopt;
     for (size_t i = 0; i < single.size(); i += 2) {
-      if (!turn_as_pair(*by_column[single[i]], *by_column[single[i + 1]])) return std::nullopt;
+      if (!rotate_as_pair(*by_column[single[i]], *by_column[single[i + 1]])) return std::nullopt;
       pairs.emplace_back(single[i], single[i + 1]);
     }
     HeadRotation made;
@@ -308,7 +308,7 @@ class RotationFinder {
 
   std::optional<HeadRotation> rotation_of_head(size_t head, uint32_t& start) {
     settle_columns(std::span(elements_).subspan(head * head_dim_, head_dim_));
-    const std::vector<const TurnedElement*> by_column = columns_of_head(head, start);
+    const std::vector<const RotatedElement*> by_column = columns_of_head(head, start);
     if (by_column.empty()) return std::nullopt;
     auto rotation = even_rotation(by_column, start);
     return rotation ? rotation : rotation_by_table(by_column, start);
@@ -393,7 +393,7 @@ class RotationFinder {
   std::optional<LinearExprRef> rotated(const std::vector<Group>& groups) const {
     const std::map<uint32_t, int64_t> places = places_of_columns(groups);
     std::map<size_t, int64_t> place_of_first;
-    for (const TurnedElement& element : elements_) {
+    for (const RotatedElement& element : elements_) {
       place_of_first[element.first] = places.at(element.column);
     }
     std::vector<int64_t> element_ids;
@@ -415,7 +415,7 @@ class RotationFinder {
   size_t block_ = 0;   // of all tokens
   uint32_t producer_ = 0;
   uint32_t head_dim_ = 0;
-  std::vector<TurnedElement> elements_;  // of token 0 of the first sequence
+  std::vector<RotatedElement> elements_;  // of token 0 of the first sequence
 };
 
 }  // namespace

@@ -207,7 +207,7 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
 namespace {
 
 // A gather of token rows: after a permutation of dimensions, the last one steps through `list`.
-struct ListedRows {
+struct RowGather {
   std::vector<size_t> order;  // permutation of the value's dimensions
   LinearExprRef columns;
   std::vector<uint32_t> list;  // token row at each index
@@ -215,13 +215,13 @@ struct ListedRows {
 
 // Returns nullopt for rows in order and evenly spaced, such as slices, and if all rows are repeated
 // equally often. Reads only the first term.
-std::optional<ListedRows> listed_rows(const GraphBuilder& builder, const LinearExprRef& value) {
+std::optional<RowGather> find_row_gather(const GraphBuilder& builder, const LinearExprRef& value) {
   const size_t rank = value->shape.size();
   const uint32_t tokens = builder.sizes.tokens;
   for (size_t axis = 0; axis < rank; ++axis) {
     const auto results = static_cast<size_t>(value->shape[axis]);
     if (results < 3 || value->elements() == results) continue;
-    ListedRows found = {std::vector<size_t>(rank), nullptr, std::vector<uint32_t>(results)};
+    RowGather found = {std::vector<size_t>(rank), nullptr, std::vector<uint32_t>(results)};
     std::iota(found.order.begin(), found.order.end(), size_t{0});
     const auto place = found.order.begin() + static_cast<ptrdiff_t>(axis);
     std::rotate(place, place + 1, found.order.end());
@@ -246,18 +246,18 @@ std::optional<ListedRows> listed_rows(const GraphBuilder& builder, const LinearE
 
 }  // namespace
 
-bool lists_rows(GraphBuilder& builder, const LinearExprRef& value) {
+bool gathers_rows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!builder.fixes_rows || value->elements() == 0 || !builder.is_node(value->front())) {
     return false;
   }
   const ScopedAxis on(builder, *value);
-  return listed_rows(builder, value).has_value();
+  return find_row_gather(builder, value).has_value();
 }
 
-std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprRef& value) {
-  if (!value->is_plain() || !lists_rows(builder, value)) return std::nullopt;
+std::optional<LinearExprRef> gathered_rows(GraphBuilder& builder, const LinearExprRef& value) {
+  if (!value->is_plain() || !gathers_rows(builder, value)) return std::nullopt;
   const ScopedAxis on(builder, *value);
-  const auto [order, columns, list] = *listed_rows(builder, value);
+  const auto [order, columns, list] = *find_row_gather(builder, value);
   const bool is_same = list.size() == builder.sizes.tokens;
   RowProduct product(
       builder, columns_of(builder, *columns),
@@ -276,8 +276,8 @@ namespace {
 
 // Maps each row of `like` to the row of `value` at the same indices. REQUIRES: one shape. Empty if
 // a row of `like` meets several rows.
-std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const LinearExpr& value,
-                                  const LinearExpr& like) {
+std::vector<uint32_t> matching_rows(const GraphBuilder& builder, const LinearExpr& value,
+                                    const LinearExpr& like) {
   constexpr uint32_t kNone = UINT32_MAX;
   const uint32_t sequences = builder.sizes.sequences;
   const uint32_t own = builder.producer(like.front()).rows / sequences;
@@ -298,9 +298,9 @@ std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const LinearExpr&
   return which;
 }
 
-// Gathers the rows of `value` onto the row axis of `like`, by the map of rows_beside.
-LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
-                         const std::vector<uint32_t>& which) {
+// Gathers the rows of `value` onto the row axis of `like`, by the map of matching_rows.
+LinearExprRef gather_onto(GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
+                          const std::vector<uint32_t>& which) {
   const uint32_t row_axis = builder.row_axis_of(value).value(),
                  to = builder.row_axis_of(like).value();
   const ScopedAxis on(builder, row_axis);
@@ -315,8 +315,8 @@ LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const L
 
 // Whether `value` needs no row gather: its rows are those of `like`, in order, or a single row that
 // broadcasts.
-bool are_alike(const GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
-               const std::vector<uint32_t>& which) {
+bool needs_no_gather(const GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
+                     const std::vector<uint32_t>& which) {
   if (!builder.reads_images() && std::ranges::count(which, which[0]) == std::ssize(which)) {
     return true;
   }
@@ -326,15 +326,15 @@ bool are_alike(const GraphBuilder& builder, const LinearExpr& value, const Linea
 }
 
 // Gathers the rows of `b` onto the row axis of `a`, or else those of `a` onto the axis of `b`.
-void set_both_alike(GraphBuilder& builder, LinearExprRef& a, LinearExprRef& b) {
+void align_rows(GraphBuilder& builder, LinearExprRef& a, LinearExprRef& b) {
   const Shape shape = broadcast(a->shape, b->shape);
   const LinearExprRef first = stretched(a, shape), second = stretched(b, shape);
-  if (const auto which = rows_beside(builder, *second, *first); !which.empty()) {
-    if (!are_alike(builder, *second, *first, which)) {
-      b = in_rows_of(builder, *second, *first, which);
+  if (const auto which = matching_rows(builder, *second, *first); !which.empty()) {
+    if (!needs_no_gather(builder, *second, *first, which)) {
+      b = gather_onto(builder, *second, *first, which);
     }
-  } else if (const auto turn = rows_beside(builder, *first, *second); !turn.empty()) {
-    a = in_rows_of(builder, *first, *second, turn);
+  } else if (const auto turn = matching_rows(builder, *first, *second); !turn.empty()) {
+    a = gather_onto(builder, *first, *second, turn);
   }
 }
 
@@ -364,12 +364,13 @@ void align_row_axes(GraphBuilder& builder, std::vector<LinearExprRef>& values) {
     if (most == nullptr || rows(value) > rows(*most)) most = &value;
   }
   for (LinearExprRef& value : values) {
-    if (&value != most) set_both_alike(builder, *most, value);
+    if (&value != most) align_rows(builder, *most, value);
   }
 }
 
-std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<LinearExprRef> values,
-                                         std::optional<size_t> joins) {
+std::vector<LinearExprRef> align_concat_rows(GraphBuilder& builder,
+                                             std::vector<LinearExprRef> values,
+                                             std::optional<size_t> joins) {
   const bool are_columns = joins && *joins + 1 == values[0]->shape.size();
   const auto has_rows = [&](const LinearExprRef& value) {
     return has_rows_of_nodes(builder, *value);
@@ -390,9 +391,9 @@ std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<Line
     shape.back() = 1;
     if (first->elements() != elements_of(shape)) continue;
     const LinearExprRef like = stretched(with_shape(first, shape), value->shape);
-    const auto which = rows_beside(builder, *value, *like);
-    if (which.empty() || are_alike(builder, *value, *like, which)) continue;
-    value = in_rows_of(builder, *value, *like, which);
+    const auto which = matching_rows(builder, *value, *like);
+    if (which.empty() || needs_no_gather(builder, *value, *like, which)) continue;
+    value = gather_onto(builder, *value, *like, which);
   }
   return values;
 }
@@ -521,14 +522,14 @@ std::optional<LinearExprRef> softmax_of_groups(GraphBuilder& builder, const Line
   for (const size_t index : groups->index) {
     for (int64_t i = 0; i < size; ++i) own.push_back(static_cast<size_t>(i) == index ? 1.0 : 0.0);
   }
-  Scores scores{.shape = joined(lead, sizes.tokens, sizes.tokens)};
-  scores.key = plain(joined(lead, sizes.tokens, 1), std::move(element_ids));
+  Scores scores{.shape = matrices_shape(lead, sizes.tokens, sizes.tokens)};
+  scores.key = plain(matrices_shape(lead, sizes.tokens, 1), std::move(element_ids));
   scores.query = same_columns(builder, *scores.key, scores.key->shape, {1.0});
   scores.added = Array::real({sizes.tokens, sizes.tokens}, groups->pairs(0.0, kHiddenScore));
   scores.has_softmax = true;
   const auto which =
       columns_of_constants(builder,
-                           constants(builder, joined(lead, sizes.tokens, size),
+                           constants(builder, matrices_shape(lead, sizes.tokens, size),
                                      repeated(own, static_cast<size_t>(sizes.sequences * heads))),
                            scores.key);
   if (!which) return std::nullopt;

@@ -19,8 +19,9 @@ namespace arenite::convert {
 void align_row_axes(GraphBuilder& builder, std::vector<LinearExprRef>& values);
 // Gathers the rows of values to be concatenated along dimension `joins`, so that all are on the row
 // axis of the first value with rows in order. Only for a fixed number of rows.
-std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<LinearExprRef> values,
-                                         std::optional<size_t> joins);
+std::vector<LinearExprRef> align_concat_rows(GraphBuilder& builder,
+                                             std::vector<LinearExprRef> values,
+                                             std::optional<size_t> joins);
 // Multiplies [.., tokens] by a matrix over the token axis, giving [.., results]. Returns nullopt
 // unless the last dimension steps through the tokens of one column.
 std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const LinearExprRef& value,
@@ -28,9 +29,9 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
                                               const std::vector<double>& bias);
 // Whether a value gathers token rows: reordered, skipped or repeated, as after flips, rolls and
 // replicate padding.
-bool lists_rows(GraphBuilder& builder, const LinearExprRef& value);
+bool gathers_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Adds the node that gathers these rows. Returns nullopt for any other value.
-std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprRef& value);
+std::optional<LinearExprRef> gathered_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Return the mean or the softmax along `axis` if it steps through groups of rows that partition the
 // tokens; else nullopt.
 std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearExprRef& value,

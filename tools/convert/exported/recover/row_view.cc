@@ -84,7 +84,7 @@ bool is_of_types(const GraphBuilder& builder, const LinearExpr& value) {
           builder.mark_columns.contains(builder.column_of(value.at(0))));
 }
 
-LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to) {
+LinearExprRef replace_producer(const LinearExprRef& value, uint32_t from, uint32_t to) {
   if (value->terms[0].places.is_whole()) return whole_producer(to, value->shape);
   std::vector<int64_t> element_ids = element_ids_of(*value);
   for (int64_t& number : element_ids) number += (int64_t{to} - int64_t{from}) * kProducerElements;
@@ -212,7 +212,7 @@ RowView rows_of(GraphBuilder& builder, const LinearExprRef& given, std::vector<u
   const LinearExprRef windows = as_windows(builder, builder.materialised(given));
   const ScopedAxis on(builder, *windows);
   const TraceSizes& sizes = builder.sizes;
-  const LinearExprRef value = of_chosen_tokens(builder, windows);
+  const LinearExprRef value = select_tokens(builder, windows);
   refuse_op_if(value->shape.empty(), "the value is a scalar; expected [.., columns]");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const size_t count = value->elements();
@@ -246,7 +246,7 @@ RowView rows_of(GraphBuilder& builder, const LinearExprRef& given, std::vector<u
   return result;
 }
 
-LinearExprRef of_chosen_tokens(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef select_tokens(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes& sizes = builder.sizes;
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.empty() ||
       sizes.tokens == 1) {
@@ -377,20 +377,20 @@ std::optional<int64_t> token_of(const GraphBuilder& builder, const LinearExpr& v
 }  // namespace
 
 std::vector<LinearExprRef> rows_of_sequences(GraphBuilder& builder,
-                                             std::vector<LinearExprRef> values, Together how) {
-  if (builder.fixes_rows && how != Together::kMoved) align_row_axes(builder, values);
+                                             std::vector<LinearExprRef> values, Combination how) {
+  if (builder.fixes_rows && how != Combination::kMoved) align_row_axes(builder, values);
   if (builder.sizes.tokens == 1 || values.empty()) return values;
   std::vector<std::optional<int64_t>> tokens;
   for (const LinearExprRef& value : values) tokens.push_back(token_of(builder, *value));
   const bool are_alike =
       std::ranges::count(tokens, tokens[0]) == static_cast<ptrdiff_t>(tokens.size());
-  if (are_alike && (how != Together::kSum || !tokens[0])) return values;
+  if (are_alike && (how != Combination::kSum || !tokens[0])) return values;
   const bool has_all_of_some =
       std::ranges::any_of(tokens, [](const auto& token) { return !token; });
   for (size_t i = 0; i < values.size(); ++i) {
     if (!tokens[i] || *tokens[i] == kPooledRow) continue;
     // A token that is concatenated with others is a row of its own, unless it is repeated.
-    if (how == Together::kMoved && has_all_of_some && without_repeats(values[i]) == values[i])
+    if (how == Combination::kMoved && has_all_of_some && without_repeats(values[i]) == values[i])
       continue;
     values[i] = each_kind_of_row(builder, values[i], [&](const LinearExprRef& value) {
       const LinearExprRef once = without_repeats(value);
@@ -492,7 +492,7 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
     return with_shape(product(builder, with_shape(a, split), with_shape(b, other)), shape);
   }
   const std::vector<LinearExprRef> values = rows_of_sequences(
-      builder, {builder.materialised(a), builder.materialised(b)}, Together::kProduct);
+      builder, {builder.materialised(a), builder.materialised(b)}, Combination::kProduct);
   LinearExprRef first = without_repeats(values[0]), second = without_repeats(values[1]);
   const Shape shape = broadcast(first->shape, second->shape);
   // The value with token rows determines the order.

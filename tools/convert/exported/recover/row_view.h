@@ -38,14 +38,14 @@ LinearExprRef on_rows(GraphBuilder& builder, const RowView& rows, const Shape& s
 LinearExprRef shifted_rows(GraphBuilder& builder, const LinearExprRef& value);
 // Adds select nodes for a few tokens of each sequence, if a value reads these in one row per
 // sequence. Returns any other value unchanged.
-LinearExprRef of_chosen_tokens(GraphBuilder& builder, const LinearExprRef& value);
+LinearExprRef select_tokens(GraphBuilder& builder, const LinearExprRef& value);
 // The op that combines values: a sum, a product, or a movement such as a concatenation.
-enum class Together { kSum, kProduct, kMoved };
+enum class Combination { kSum, kProduct, kMoved };
 // Adds select nodes for values that read one token of each sequence, if other values read another
 // token, all tokens or pooled rows. Then all can be combined. For kSum, does so too if all read the
 // same token. Leaves other values unchanged.
 std::vector<LinearExprRef> rows_of_sequences(GraphBuilder& builder,
-                                             std::vector<LinearExprRef> values, Together how);
+                                             std::vector<LinearExprRef> values, Combination how);
 // Undoes a broadcast: reduces dimensions along which the value repeats to extent 1.
 LinearExprRef without_repeats(const LinearExprRef& value);
 // Calls `make` for each group of rows with the same columns, such as each head of the tokens.
@@ -55,7 +55,7 @@ LinearExprRef each_kind_of_row(GraphBuilder& builder, const LinearExprRef& value
 // Returns the value as a single term, with each element of one producer exactly once.
 LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value);
 // Replaces producer `from` by `to`; rows and columns stay the same.
-LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to);
+LinearExprRef replace_producer(const LinearExprRef& value, uint32_t from, uint32_t to);
 // Whether the elements are token ids, or satisfy is_of_types.
 bool is_of_ids(const GraphBuilder& builder, const LinearExpr& value);
 bool is_of_types(const GraphBuilder& builder, const LinearExpr& value);

@@ -13,7 +13,7 @@
 
 namespace arenite::convert {
 
-Shape joined(Shape lead, int64_t rows, int64_t columns) {
+Shape matrices_shape(Shape lead, int64_t rows, int64_t columns) {
   lead.push_back(rows);
   lead.push_back(columns);
   return lead;
@@ -21,7 +21,7 @@ Shape joined(Shape lead, int64_t rows, int64_t columns) {
 
 LinearExprRef with_leading(const LinearExprRef& value, const Shape& lead) {
   const size_t rank = value->shape.size();
-  return stretched(value, joined(lead, value->shape[rank - 2], value->shape[rank - 1]));
+  return stretched(value, matrices_shape(lead, value->shape[rank - 2], value->shape[rank - 1]));
 }
 
 namespace {
@@ -60,7 +60,7 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
 LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
   const size_t rank = value->shape.size();
   const int64_t all = value->shape[rank - 2], columns = value->shape[rank - 1];
-  Movement movement{.shape = joined(leading(value->shape), rows, columns)};
+  Movement movement{.shape = matrices_shape(leading(value->shape), rows, columns)};
   std::vector<int64_t>& sources = movement.sources.emplace();
   const auto matrices = static_cast<int64_t>(elements_of(leading(value->shape)));
   for (int64_t m = 0; m < matrices; ++m) {
@@ -95,7 +95,7 @@ bool is_zero_row(const GraphBuilder& builder, const LinearExpr& value, int64_t r
 }
 
 // Splits an addend of scores with a sink into the addends of the keys and of the sink.
-std::pair<Array, Array> parted(const Array& added, int64_t sink) {
+std::pair<Array, Array> split_sink(const Array& added, int64_t sink) {
   const int64_t columns = added.shape().empty() ? 1 : added.shape().back();
   if (columns == 1) return {added, added};
   const Array::Reals all = added.to_reals();
@@ -111,7 +111,7 @@ std::pair<Array, Array> parted(const Array& added, int64_t sink) {
 
 }  // namespace
 
-Array of_all_queries(const Array& column) {
+Array require_equal_queries(const Array& column) {
   Shape shape = column.shape();
   while (shape.size() < 2) shape.insert(shape.begin(), 1);
   const auto queries = static_cast<size_t>(shape[shape.size() - 2]);
@@ -122,7 +122,7 @@ Array of_all_queries(const Array& column) {
     refuse_op_if(all[i] != each.back(),
                  "the score of a sink differs between queries; expected one per head");
   }
-  return Array::real(joined(leading(shape), 1, 1), std::move(each));
+  return Array::real(matrices_shape(leading(shape), 1, 1), std::move(each));
 }
 
 ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query,
@@ -135,7 +135,7 @@ ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query
   const LinearExprRef key = transposed(transposed_key);
   const Shape lead = broadcast(leading(query->shape), leading(key->shape));
   const int64_t keys = transposed_key->shape[rank - 1];
-  Scores scores{.shape = joined(lead, query->shape[query->shape.size() - 2], keys),
+  Scores scores{.shape = matrices_shape(lead, query->shape[query->shape.size() - 2], keys),
                 .query = with_leading(query, lead),
                 .key = with_leading(key, lead)};
   for (const int64_t row : {keys - 1, int64_t{0}}) {
@@ -239,9 +239,9 @@ ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t posit
       "the mask does not broadcast to the scores [.., queries, keys]; expected a shape that does");
   Array added = all_added;
   if (scores.sink) {
-    auto [to_keys, to_sinks] = parted(all_added, *scores.sink);
+    auto [to_keys, to_sinks] = split_sink(all_added, *scores.sink);
     added = std::move(to_keys);
-    result->sinks = combined(*scores.sinks, of_all_queries(to_sinks), std::plus<>());
+    result->sinks = combined(*scores.sinks, require_equal_queries(to_sinks), std::plus<>());
   }
   result->positions_max = tighter(result->positions_max, positions_max);
   if (result->zeroed) {
@@ -361,7 +361,7 @@ std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const Line
       factors.push_back(term.factors.at(*seen));
     }
   }
-  const Shape shape = joined(leading(value.shape), 1, static_cast<int64_t>(keys));
+  const Shape shape = matrices_shape(leading(value.shape), 1, static_cast<int64_t>(keys));
   TermsOfKeys terms{scaled(plain(shape, std::move(element_ids)), Array::real(shape, factors)), {}};
   const bool hides = std::ranges::any_of(added, [](double number) { return number != 0.0; });
   if (hides) terms.hidden = Array::real(value.shape, std::move(added));
@@ -390,7 +390,7 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
   }
   const LinearExprRef value = builder.materialised(given);
   const Shape lead = leading(scores.shape);
-  const LinearExprRef each = stretched(value, joined(lead, 1, scores.shape.back()));
+  const LinearExprRef each = stretched(value, matrices_shape(lead, 1, scores.shape.back()));
   const Producer from = builder.producer(each->at(0));
   refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder.sizes.rows(),
                "a value that depends on the input is added to scores, but not one per key; "
@@ -476,7 +476,7 @@ ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first) {
   column.back() = 1;
   refuse_op_if(scores.sinks || scores.zeroed || broadcast(column, sinks.shape()) != column,
                kSinkChanged);
-  result->sinks = of_all_queries(sinks);
+  result->sinks = require_equal_queries(sinks);
   result->sink = is_first ? 0 : scores.shape.back();
   ++result->shape.back();
   return result;
@@ -531,7 +531,7 @@ ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {
 namespace {
 
 // Whether a movement swaps the last two dimensions.
-bool turns_last_two(const Movement& movement, const Shape& shape) {
+bool swaps_last_two(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
   if (movement.sources || movement.walk.size() != rank || movement.offset != 0) return false;
   Shape strides = strides_of(shape);
@@ -609,14 +609,14 @@ class MovedParts {
       array = array->with_shape({});
       return;
     }
-    Array::Reals all = stretched_reals(*array, joined(before_, rows, columns));
+    Array::Reals all = stretched_reals(*array, matrices_shape(before_, rows, columns));
     if (!matrices_.empty()) all = of_matrices(rows, columns).apply<double>(all);
-    array = Array::real(joined(lead_, rows, columns), std::move(all));
+    array = Array::real(matrices_shape(lead_, rows, columns), std::move(all));
   }
 
  private:
   Movement of_matrices(int64_t rows, int64_t columns) const {
-    Movement movement{.shape = joined(lead_, rows, columns)};
+    Movement movement{.shape = matrices_shape(lead_, rows, columns)};
     std::vector<int64_t>& sources = movement.sources.emplace();
     for (const int64_t matrix : matrices_) {
       for (int64_t i = 0; i < rows * columns; ++i) sources.push_back(matrix * rows * columns + i);
@@ -711,7 +711,7 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
       return with_sinks(scores, Array::real({}, {0.0}), *column == 0);
     }
   }
-  if (turns_last_two(movement, scores.shape) && !scores.has_softmax && !scores.added &&
+  if (swaps_last_two(movement, scores.shape) && !scores.has_softmax && !scores.added &&
       !scores.zeroed && scores.query && !scores.is_exponential && !scores.sinks &&
       !scores.query_terms) {
     std::swap(result->query, result->key);

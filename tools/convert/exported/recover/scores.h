@@ -73,7 +73,7 @@ inline constexpr const char* kAfterSoftmax =
     "several softmaxes, each times a factor for each head";
 
 // Returns [lead..., rows, columns].
-Shape joined(Shape lead, int64_t rows, int64_t columns);
+Shape matrices_shape(Shape lead, int64_t rows, int64_t columns);
 LinearExprRef with_leading(const LinearExprRef& value, const Shape& lead);
 
 // Returns the scores query key^T for key^T [..., dim, keys]. A zero row as last or first key is a
@@ -112,7 +112,7 @@ LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
                            const LinearExprRef& values);
 // Reduces [..., queries, 1] to [..., 1, 1]. Throws NotRecognised if elements differ between
 // queries.
-Array of_all_queries(const Array& column);
+Array require_equal_queries(const Array& column);
 // Applies a movement that keeps or swaps the last two dimensions, adds or slices off a sink,
 // gathers whole [queries, keys] matrices, or permutes all dimensions. Throws NotRecognised for
 // others.
@@ -129,8 +129,8 @@ struct WholeAttention {
   LinearExprRef values;
   Movement back;
 };
-std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
-                                              const LinearExprRef& values);
+std::optional<WholeAttention> lower_windows(GraphBuilder& builder, const Scores& scores,
+                                            const LinearExprRef& values);
 // Undoes product_scores for a sink from a zero row of keys whose value is nonzero: makes it a key
 // again. Returns other scores unchanged.
 Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values);

@@ -85,7 +85,7 @@ class SumBuilder {
       }
     }
     if (!table.parts.empty()) sum = with_table(summands.size() == 1, sum, std::move(table));
-    return in_place(reference_, producer_, builder_.producer_of_node(sum, rows_));
+    return replace_producer(reference_, producer_, builder_.producer_of_node(sum, rows_));
   }
 
  private:
@@ -462,14 +462,14 @@ class SumBuilder {
 namespace {
 
 // Replaces terms that read one token of each sequence by per-sequence rows.
-LinearExprRef of_sequences(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef with_per_sequence_rows(GraphBuilder& builder, const LinearExprRef& value) {
   std::vector<LinearExprRef> parts;
   for (const Term& term : value->terms) {
     if (builder.is_node(term.places.at(0))) {
       parts.push_back(make_sum({value->shape, {Term{term.places}}}));
     }
   }
-  parts = rows_of_sequences(builder, std::move(parts), Together::kSum);
+  parts = rows_of_sequences(builder, std::move(parts), Combination::kSum);
   LinearExpr result = *value;
   size_t next = 0;
   for (Term& term : result.terms) {
@@ -482,7 +482,7 @@ LinearExprRef of_sequences(GraphBuilder& builder, const LinearExprRef& value) {
 }  // namespace
 
 LinearExprRef add_up(GraphBuilder& builder, const LinearExprRef& given) {
-  const LinearExprRef value = of_sequences(builder, without_repeats(given));
+  const LinearExprRef value = with_per_sequence_rows(builder, without_repeats(given));
   SumBuilder sum(builder, *value);
   if (!sum.has_tables()) {
     if (const auto rotated = find_rotation(builder, *value)) {

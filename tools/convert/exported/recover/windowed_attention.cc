@@ -47,13 +47,14 @@ class WindowedAttention {
     if (!read(has_query ? scores_.query : values, queries_in_, query_rows_) ||
         !read(has_query ? scores_.key : values, keys_in_, key_rows_) ||
         !read(values, keys_in_, others) || others.rows != key_rows_.rows || !find_groups() ||
-        !share_out() || !have_own_columns(key_rows_) || !have_own_columns(others) || !find_keys()) {
+        !order_queries() || !have_equal_columns(key_rows_) || !have_equal_columns(others) ||
+        !find_keys()) {
       return std::nullopt;
     }
     Scores whole = scores_;
     const auto n = static_cast<int64_t>(whole_tokens_);
     const Shape lead = {static_cast<int64_t>(sequences_), static_cast<int64_t>(heads())};
-    whole.shape = joined(lead, n, n);
+    whole.shape = matrices_shape(lead, n, n);
     if (has_query) {
       whole.query = in_order(scores_.query, lead, order_);
       whole.key = in_order(scores_.key, lead, key_order_);
@@ -66,7 +67,7 @@ class WindowedAttention {
     whole.sinks = of_heads(scores_.sinks, lead);
     whole.positions_max = 0;
     const int64_t width = values->shape.back();
-    Movement back{.shape = joined(lead_, static_cast<int64_t>(queries_in_), width)};
+    Movement back{.shape = matrices_shape(lead_, static_cast<int64_t>(queries_in_), width)};
     std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
     for (size_t i = 0; i < order_.size(); ++i) {
       for (int64_t c = 0; c < width; ++c) {
@@ -131,7 +132,7 @@ class WindowedAttention {
 
   // Sorts the heads by sequence, and finds the window row of each query. Returns false unless
   // windows partition the queries of a head.
-  bool share_out() {
+  bool order_queries() {
     std::ranges::stable_sort(groups_, {}, [&](const Group& group) {
       return query_rows_.rows[group[0] * queries_in_] / builder_.sizes.tokens;
     });
@@ -158,7 +159,7 @@ class WindowedAttention {
   }
 
   // Whether all windows of a head have the same columns.
-  bool have_own_columns(const WindowRows& found) const {
+  bool have_equal_columns(const WindowRows& found) const {
     return std::ranges::all_of(groups_, [&](const Group& group) {
       return std::ranges::all_of(
           group, [&](size_t window) { return found.columns[window] == found.columns[group[0]]; });
@@ -189,7 +190,7 @@ class WindowedAttention {
   LinearExprRef in_order(const LinearExprRef& value, const Shape& lead,
                          const std::vector<size_t>& order) const {
     const int64_t width = value->shape.back();
-    Movement movement{.shape = joined(lead, static_cast<int64_t>(whole_tokens_), width)};
+    Movement movement{.shape = matrices_shape(lead, static_cast<int64_t>(whole_tokens_), width)};
     std::vector<int64_t>& sources = movement.sources.emplace();
     for (const size_t row : order) {
       for (int64_t c = 0; c < width; ++c) {
@@ -230,20 +231,21 @@ class WindowedAttention {
       all.insert(all.end(), own.begin(), own.end());
     }
     if (are_same) all.resize(n * n);
-    Shape shape = are_same ? Shape{side, side} : joined(lead, side, side);
+    Shape shape = are_same ? Shape{side, side} : matrices_shape(lead, side, side);
     return Array::real(std::move(shape), std::move(all));
   }
 
   // Moves the query terms of windows to scores of all tokens.
   LinearExprRef terms_in_order(const Shape& lead) const {
     const auto n = static_cast<int64_t>(whole_tokens_);
-    return moved(Movement{.shape = joined(lead, n, n), .sources = terms_}, scores_.query_terms);
+    return moved(Movement{.shape = matrices_shape(lead, n, n), .sources = terms_},
+                 scores_.query_terms);
   }
 
   // Returns the element of each head, [.., 1, 1]. Throws NotRecognised if its windows differ.
   std::optional<Array> of_heads(const std::optional<Array>& numbers, const Shape& lead) const {
     if (!numbers) return std::nullopt;
-    const std::vector<double> all = stretched_reals(*numbers, joined(lead_, 1, 1));
+    const std::vector<double> all = stretched_reals(*numbers, matrices_shape(lead_, 1, 1));
     Array::Reals made;
     for (const Group& group : groups_) {
       made.push_back(all[group[0]]);
@@ -253,7 +255,7 @@ class WindowedAttention {
             "factors or sinks differ between windows of a head; expected the same for all");
       }
     }
-    return Array::real(joined(lead, 1, 1), std::move(made));
+    return Array::real(matrices_shape(lead, 1, 1), std::move(made));
   }
 
   GraphBuilder& builder_;
@@ -270,8 +272,8 @@ class WindowedAttention {
 
 }  // namespace
 
-std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
-                                              const LinearExprRef& values) {
+std::optional<WholeAttention> lower_windows(GraphBuilder& builder, const Scores& scores,
+                                            const LinearExprRef& values) {
   return WindowedAttention(builder, scores).build(values);
 }
 

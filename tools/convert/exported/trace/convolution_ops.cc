@@ -24,7 +24,7 @@ namespace arenite::convert {
 namespace {
 
 // Expands weights [outputs, inputs of a group] to all inputs, with zeros for other groups.
-ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
+ConstantRef dense_weights(const ConstantRef& weight, int64_t groups) {
   const int64_t outputs = weight->shape()[0], width = weight->shape()[1];
   Movement movement{.shape = {outputs, groups * width}};
   movement.sources.emplace(elements_of(movement.shape), Movement::kZero);
@@ -43,8 +43,8 @@ constexpr const char* kNoConvolution =
     "run it in your program, and export the part that takes its result";
 
 // Lowers a kernel of size 1 to a linear layer.
-LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const ConstantRef& weight,
-                        int64_t groups, const TracedValue* bias) {
+LinearExprRef pointwise_layer(Tracer& tracer, const LinearExprRef& given, const ConstantRef& weight,
+                              int64_t groups, const TracedValue* bias) {
   LinearExprRef value = given;
   if (!value->is_plain() && is_of_model(tracer.builder, *value))
     value = tracer.builder.materialised(value);
@@ -54,7 +54,7 @@ LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const Consta
                                  [weight, sides] { return weight->array().with_shape(sides); });
   stored->stored = weight->stored;
   ConstantRef matrix = stored;
-  if (groups > 1) matrix = of_groups(matrix, groups);
+  if (groups > 1) matrix = dense_weights(matrix, groups);
   std::vector<size_t> order = {0};
   for (size_t d = 2; d < value->shape.size(); ++d) order.push_back(d);
   order.push_back(1);
@@ -212,7 +212,7 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
   const Shape shape = value->shape;
   const auto places = static_cast<int64_t>(value->elements()) / shape[0] / shape.back();
   const LinearExprRef in_rows =
-      rows_in_turn(builder, with_shape(value, {shape[0], places, shape.back()}));
+      interleaved_rows(builder, with_shape(value, {shape[0], places, shape.back()}));
   const ScopedAxis on(builder, *in_rows);
   const ValueId input = node_of_rows(builder, in_rows);
   Windows seen;
@@ -231,7 +231,7 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
     refuse_op_if(axis.is_image(), "a 1-D kernel is over the pixels of a 2-D image: {}",
                  kNoConvolution);
   }
-  const LinearExprRef windows = builder.of_windows(
+  const LinearExprRef windows = builder.windows_expr(
       {.windows = seen, .input = input, .places = builder.sizes.tokens, .add = add});
   Shape last = {result[0]};
   last.insert(last.end(), result.begin() + 2, result.end());
@@ -240,7 +240,7 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
 }
 
 // Whether the kernel has size 1, stride 1 and no padding.
-bool is_of_single_places(const Array& kernel, const Convolution& convolution) {
+bool is_pointwise(const Array& kernel, const Convolution& convolution) {
   for (size_t d = 0; d < convolution.stride.size(); ++d) {
     if (kernel.shape()[d + 2] != 1 || convolution.stride[d] != 1 ||
         convolution.padding_before[d] != 0 || convolution.padding_after[d] != 0) {
@@ -341,7 +341,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   if (weight->shape().size() == 5) {
     Call over_frames = call;
     over_frames.op = "conv3d";
-    return made_of_others(tracer, over_frames);
+    return lower_decomposition(tracer, over_frames);
   }
   const Call shapes = with_shapes(call);
   Array from = shapes.array("input");
@@ -357,7 +357,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   const TracedValue* bias = value_of(call, "bias");
   LinearExprRef value = with_shape(tracer.as_sum(*input), shape);
   Shape result = convolved_shape(shapes, from, weights, convolution);
-  const bool is_single = is_of_single_places(weights, convolution);
+  const bool is_single = is_pointwise(weights, convolution);
   Shape kernel = weights.shape(), flat = result;
   ConstantRef taps = weight;
   Folded folded;
@@ -376,7 +376,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   if (tracer.builder.images != 0) find_image(tracer.builder, *value);
   const LinearExprRef made =
       is_single
-          ? of_places(tracer, value, weight, convolution.groups, bias)
+          ? pointwise_layer(tracer, value, weight, convolution.groups, bias)
           : folded.unfolded(over_windows(
                 tracer.builder, value, kernel, convolution, true,
                 convolution_nodes(tracer, taps, convolution.groups, bias, folded.extent), flat));
@@ -609,15 +609,15 @@ Call with_aligned_axes(Tracer& tracer, const Call& call) {
   });
 }
 
-std::optional<TracedValue> rows_by_list(Tracer& tracer, const std::vector<TracedValue>& parts,
-                                        const std::vector<Movement>& movements) {
+std::optional<TracedValue> gather_rows_op(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                          const std::vector<Movement>& movements) {
   const auto may_list = [&](const TracedValue& part) {
     const bool is_longer = elements_of(movements[0].shape) > elements_of(shape_of(part));
     if (part.is_constant() || part.is<ScoresRef>()) return false;
     const LinearExprRef& value = part.as<LinearExprRef>();
     // Windows of images reorder rows too, but are lowered elsewhere.
     const bool is_one = parts.size() == 1 && value && !tracer.builder.reads_images();
-    return is_longer || (is_one && lists_rows(tracer.builder, moved(movements[0], value)));
+    return is_longer || (is_one && gathers_rows(tracer.builder, moved(movements[0], value)));
   };
   if (!tracer.builder.fixes_rows || movements.size() != 1 ||
       !std::ranges::all_of(parts, may_list)) {
@@ -631,7 +631,7 @@ std::optional<TracedValue> rows_by_list(Tracer& tracer, const std::vector<Traced
   if (parts.size() == 1 || has_rows) {
     for (LinearExprRef& value : values) value = tracer.builder.materialised(value);
   }
-  return taken_rows(tracer.builder, moved(movements[0], values));
+  return gathered_rows(tracer.builder, moved(movements[0], values));
 }
 
 }  // namespace arenite::convert

@@ -197,8 +197,8 @@ std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& functi
 // Looks up rows by integers in feature columns, each from its own first row on. Differences of
 // clamped steps are one-hot rows, which a linear layer multiplies by the table. Returns nullopt for
 // any other function.
-std::optional<LinearExprRef> looked_up_by_column(Tracer& tracer, const ConstantRef& table,
-                                                 const FunctionRef& function) {
+std::optional<LinearExprRef> lookup_by_feature_column(Tracer& tracer, const ConstantRef& table,
+                                                      const FunctionRef& function) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef& base = function->base;
   const int64_t width = table->shape()[1];
@@ -261,7 +261,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
   GraphBuilder& builder = tracer.builder;
   const FunctionRef& function = given.as<FunctionRef>();
   if (function && !is_of_ids(builder, given)) {
-    if (const auto made = looked_up_by_column(tracer, table, function)) return *made;
+    if (const auto made = lookup_by_feature_column(tracer, table, function)) return *made;
   }
   const bool is_of_each_id = function && is_of_ids(builder, *function->base) &&
                              elements_of(function->shape) == function->base->elements();
@@ -399,7 +399,7 @@ bool is_of_ids(const GraphBuilder& builder, const TracedValue& value) {
   return function && is_of_ids(builder, *function->base);
 }
 
-LinearExprRef of_ids(Tracer& tracer, const Function& function) {
+LinearExprRef lookup_of_function(Tracer& tracer, const Function& function) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef base = function.base;
   const ScopedAxis on(builder, *base);
@@ -600,7 +600,7 @@ std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
       .overload = "self",
       .arguments = {
           {"condition", traced(mask)}, {"self", traced(hidden)}, {"other", call.argument("self")}}};
-  const LinearExprRef parts[] = {tracer.builder.of_constant(hidden), tracer.as_sum(*self)};
+  const LinearExprRef parts[] = {tracer.builder.constant_expr(hidden), tracer.as_sum(*self)};
   const auto movements = movements_of(with_shapes(choice));
   if (!movements) return std::nullopt;
   tracer.builder.limit_positions(positions_max_of(call));

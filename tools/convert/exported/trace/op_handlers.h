@@ -15,13 +15,13 @@ namespace arenite::convert {
 
 // Lowers a call. Returns nullopt if another handler lowers it.
 using OpHandler = std::optional<TracedValue>(Tracer& tracer, const Call& call);
-OpHandler complex_op, ordered_score_op, op_of_one, layer_op, decomposed_op, matrix_op,
-    convolution_op, max_pool_op, nearest_op, mean_of_lines, written_softmax, score_op,
+OpHandler complex_op, ordered_score_op, op_on_extent_one, layer_op, decomposed_op, matrix_op,
+    convolution_op, max_pool_op, nearest_op, mean_of_lines, match_decomposed_softmax, score_op,
     softmax_of_rows, norm_op, sum_op, filled_by_ids, pooling_op;
 // Keeps an op on single elements or rows as a Function, which is lowered when it is read.
 OpHandler function_op;
 // Lowers an op by its decomposition into other ops.
-OpHandler made_of_others;
+OpHandler lower_decomposition;
 
 // Replaces an exponent that is a constant of one element by a number.
 Call with_numbers(const Call& call);
@@ -36,8 +36,8 @@ Call with_aligned_axes(Tracer& tracer, const Call& call);
 Call with_rows_of_zeros(Tracer& tracer, const Call& call);
 // Lowers a movement that repeats or reorders rows to a row gather, if the number of rows is fixed.
 // Returns nullopt for any other movement.
-std::optional<TracedValue> rows_by_list(Tracer& tracer, const std::vector<TracedValue>& parts,
-                                        const std::vector<Movement>& movements);
+std::optional<TracedValue> gather_rows_op(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                          const std::vector<Movement>& movements);
 // Lowers an embedding lookup whose index is the ids or a function of them: positions, with or
 // without padding, or the same row for all ids. Probes the function with a few id sequences to
 // decide.
@@ -45,7 +45,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
 bool is_of_ids(const GraphBuilder& builder, const TracedValue& value);
 // Lowers a function of single token ids to a lookup by these ids. Throws NotRecognised for any
 // other function of ids.
-LinearExprRef of_ids(Tracer& tracer, const Function& function);
+LinearExprRef lookup_of_function(Tracer& tracer, const Function& function);
 // Adds added(f) to each score, where f is the element of `function`, a function of token ids. The
 // addend must be a constant plus an addend that depends on the id of the key.
 ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,

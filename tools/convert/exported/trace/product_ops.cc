@@ -529,7 +529,7 @@ std::optional<TracedValue> rows_of_one_hot(Tracer& tracer, const Call& call) {
   const LinearExprRef made = looked_up(tracer, is_linear ? moved(turn, matrix) : matrix,
                                        *value_of(*function->call, "self"));
   const auto bias = is_linear ? value_as<ConstantRef>(call, "bias") : nullptr;
-  return bias ? sum(made, tracer.builder.of_constant(bias), 1.0) : made;
+  return bias ? sum(made, tracer.builder.constant_expr(bias), 1.0) : made;
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ ScoreRowRef score_row(RowKind kind, const ScoresRef& of, std::optional<Array> si
 // Returns a constant argument as sinks. Throws NotRecognised unless it has one element per head.
 std::optional<Array> sinks_of(const Call& call, const char* name) {
   const auto constant = constant_argument(call, name);
-  return constant ? std::optional(of_all_queries(*constant)) : std::nullopt;
+  return constant ? std::optional(require_equal_queries(*constant)) : std::nullopt;
 }
 
 // Adds exponentials of sinks to the sum of exponentials. Throws NotRecognised unless the same shift
@@ -164,7 +164,7 @@ std::optional<TracedValue> op_on_rows(const Call& call) {
 
 // Matches a decomposed softmax, exp(x - m) / sum(exp(x - m)), where m is the largest score or 0.
 // The sum may include exponentials of sinks.
-std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
+std::optional<TracedValue> match_decomposed_softmax(Tracer&, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
   const std::string& op = call.op;
   if (inputs.empty()) return std::nullopt;
@@ -299,7 +299,7 @@ ScoresRef sum_of_scores(Tracer& tracer, const ScoresRef& first, const Call& call
 }  // namespace
 
 // Lowers a softmax or a reduction along a dimension of extent 1, as in images of one line.
-std::optional<TracedValue> op_of_one(Tracer& tracer, const Call& call) {
+std::optional<TracedValue> op_on_extent_one(Tracer& tracer, const Call& call) {
   const bool is_softmax = is_one_of(call.op, {"softmax", "_softmax"});
   if (!tracer.builder.fixes_rows ||
       (!is_softmax && !is_one_of(call.op, {"sum", "mean", "amax", "max"})) || !call.has("dim")) {

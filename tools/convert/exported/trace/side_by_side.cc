@@ -518,14 +518,15 @@ InputsSideBySide inputs_side_by_side(const ExportedProgram& program, Columns kin
   return joined_inputs(program, Columns::kOneInput);
 }
 
-std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program) {
-  std::vector<Reading> readings;
+std::vector<Interpretation> interpretations_of(
+    const std::shared_ptr<const ExportedProgram>& program) {
+  std::vector<Interpretation> interpretations;
   const auto add = [&](std::shared_ptr<const ExportedProgram> read, const std::string& words,
                        bool is_turned, int64_t other_sequences) {
     if (read == nullptr) return;
     for (InputMeaning& meaning : possible_meanings(*read)) {
       meaning.other_sequences = other_sequences;
-      readings.push_back({read, std::move(meaning), words, is_turned});
+      interpretations.push_back({read, std::move(meaning), words, is_turned});
     }
   };
   for (const auto& [read, other] : {with_sequences(*program, 0), FewSequences{program}}) {
@@ -540,14 +541,14 @@ std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& p
   }
   const FewSequences second = with_sequences(*program, 1);
   add(second.program, "", true, second.other);
-  for (size_t i = 0, count = readings.size(); i < count; ++i) {
-    Reading other = readings[i];
+  for (size_t i = 0, count = interpretations.size(); i < count; ++i) {
+    Interpretation other = interpretations[i];
     const auto meaning = with_marks(*other.program, other.meaning);
     if (!meaning) continue;
     other.meaning = *meaning;
-    readings.push_back(std::move(other));
+    interpretations.push_back(std::move(other));
   }
-  return readings;
+  return interpretations;
 }
 
 }  // namespace arenite::convert

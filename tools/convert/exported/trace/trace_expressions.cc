@@ -138,7 +138,7 @@ std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<Trac
     rows.push_back(with_shape(tracer.as_sum(part), shape));
   }
   return concat_rows(tracer.builder,
-                     rows_of_sequences(tracer.builder, std::move(rows), Together::kMoved), dim);
+                     rows_of_sequences(tracer.builder, std::move(rows), Combination::kMoved), dim);
 }
 
 Call with_numbers(const Call& given) {
@@ -172,7 +172,7 @@ bool is_reduction(std::string_view op) {
 LinearExprRef Tracer::as_sum(const TracedValue& value) {
   if (const LinearExprRef& elements = value.as<LinearExprRef>()) return elements;
   if (const FunctionRef& function = value.as<FunctionRef>()) return materialise(function);
-  if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.of_constant(constant);
+  if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.constant_expr(constant);
   refuse_op_if(value.is<ScoresRef>(),
                "attention scores are used outside a softmax and a product with values, or are "
                "output; expected no other use");
@@ -202,9 +202,9 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
   const auto are_even = [](const std::vector<double>& numbers) {
     return std::ranges::all_of(numbers, [&](double each) { return each == numbers[0]; });
   };
-  if (const auto shifted = columns_of_node(builder, elements);
-      shifted && elements->terms.size() > 1 && are_even(shifted->factors) &&
-      are_even(shifted->offsets)) {
+  if (const auto shifted = folded_input(builder, elements); shifted && elements->terms.size() > 1 &&
+                                                            are_even(shifted->factors) &&
+                                                            are_even(shifted->offsets)) {
     const FunctionRef bare = base(shifted->value);
     const double factor = shifted->factors[0];
     const FunctionRef times = factor == 1.0 ? bare : applied("mul", bare, number(factor));
@@ -243,7 +243,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
     return traced(function);
   });
   if (other != nullptr) {
-    if (is_decomposed(call.op)) return made_of_others(tracer, call);
+    if (is_decomposed(call.op)) return lower_decomposition(tracer, call);
     throw NotRecognised(
         call.op == "where" || call.op == "masked_fill"
             ? "where or masked_fill has a condition on features or on a whole sequence; give it as "
@@ -338,7 +338,7 @@ LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vect
 LinearExprRef Tracer::materialise(const FunctionRef& function) {
   if (function->is_base()) return function->base;
   const ScopedAxis on(builder, *function->base);
-  if (is_of_ids(builder, *function->base)) return of_ids(*this, *function);
+  if (is_of_ids(builder, *function->base)) return lookup_of_function(*this, *function);
   const Level level;
   for (const auto& [known, made] : made_functions_) {
     if (known == function->call) return made;
@@ -357,12 +357,12 @@ LinearExprRef Tracer::materialise(const FunctionRef& function) {
 
 namespace {
 
-LinearExprRef activated(GraphBuilder& builder, const LinearExprRef& base,
-                        const FoundActivation& found) {
+LinearExprRef add_activation_node(GraphBuilder& builder, const LinearExprRef& base,
+                                  const FoundActivation& found) {
   const auto with_offset = [&](const LinearExprRef& value, double offset) {
     if (offset == 0.0) return value;
     const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
-    return sum(value, builder.of_constant(number), 1.0);
+    return sum(value, builder.constant_expr(number), 1.0);
   };
   const LinearExprRef inner = with_offset(scaled(base, found.scale_in), found.offset_in);
   LinearExprRef value = scaled(activation(builder, inner, found.activation), found.scale_out);
@@ -371,7 +371,8 @@ LinearExprRef activated(GraphBuilder& builder, const LinearExprRef& base,
 }
 
 // Adds a norm node; an RMS norm whose gain gives length 1 becomes an L2 norm.
-LinearExprRef normalised(GraphBuilder& builder, const LinearExprRef& base, const NormSpec& spec) {
+LinearExprRef add_norm_node(GraphBuilder& builder, const LinearExprRef& base,
+                            const NormSpec& spec) {
   const auto width = static_cast<uint32_t>(spec.gain.size());
   const double length_one = 1.0 / std::sqrt(static_cast<double>(width));
   const bool is_length = !(spec.epsilon > 0.0) && spec.kind == NormKind::kRms &&
@@ -402,7 +403,7 @@ LinearExprRef Tracer::materialise_named(const Function& function) {
   const auto found = find_function(function, budget_);
   if (!found) return op_on_nodes(function);
   if (const auto* spec = std::get_if<NormSpec>(&*found)) {
-    return normalised(builder, function.base, *spec);
+    return add_norm_node(builder, function.base, *spec);
   }
   if (const auto* node = std::get_if<RowFunctionNode>(&*found)) {
     return normalize(builder, function.base, node->kind);
@@ -418,7 +419,7 @@ LinearExprRef Tracer::materialise_named(const Function& function) {
     const LinearExprRef squares = scaled(product(builder, relu, relu), xielu->squares);
     return sum(sum(squares, elu, xielu->elu), function.base, xielu->linear - xielu->elu);
   }
-  return activated(builder, function.base, std::get<FoundActivation>(*found));
+  return add_activation_node(builder, function.base, std::get<FoundActivation>(*found));
 }
 
 // Lowers a sum or a mean over the columns of each row to a linear layer of ones. Returns nullopt
@@ -492,13 +493,13 @@ std::optional<LinearExprRef> Tracer::root_or_quotient(const Function& function) 
   if (call.op == "log") return of_shifted(Activation::kLog, part("self"));
   const auto shifted = [&](Activation kind, double offset, double factor) {
     const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
-    const LinearExprRef value = sum(as_sum(part("self")), builder.of_constant(number), 1.0);
+    const LinearExprRef value = sum(as_sum(part("self")), builder.constant_expr(number), 1.0);
     return scaled(activation(builder, value, {kind}), factor);
   };
   if (call.op == "expm1") {
     const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
     return sum(activation(builder, as_sum(part("self")), {Activation::kExp}),
-               builder.of_constant(one), -1.0);
+               builder.constant_expr(one), -1.0);
   }
   if (call.op == "log1p") return shifted(Activation::kLog, 1.0, 1.0);
   if (call.op == "log2") return shifted(Activation::kLog, 0.0, 1.0 / std::numbers::ln2);

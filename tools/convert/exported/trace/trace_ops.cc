@@ -121,7 +121,7 @@ std::optional<size_t> embeddings_in(const GraphBuilder& builder, const LinearExp
 
 // Lowers a sum, product or quotient of two values of the model. Returns nullopt for products and
 // quotients of functions of one base.
-std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const TracedValue& self,
+std::optional<TracedValue> binary_op(Tracer& tracer, const Call& call, const TracedValue& self,
                                      const TracedValue& other) {
   GraphBuilder& builder = tracer.builder;
   const bool is_sum = is_one_of(call.op, {"add", "sub"});
@@ -145,7 +145,7 @@ std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const Tra
   };
   const LinearExprRef first = settled(self);
   const std::vector<LinearExprRef> both =
-      rows_of_sequences(builder, {first, settled(other)}, Together::kProduct);
+      rows_of_sequences(builder, {first, settled(other)}, Combination::kProduct);
   const double alpha = call.real("alpha", 1.0);
   return sum(both[0], both[1], call.op == "add" ? alpha : -alpha);
 }
@@ -165,7 +165,7 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   const TracedValue* self = value_of(call, "self");
   const TracedValue* other = value_of(call, "other");
   if (self && other && !self->is_constant() && !other->is_constant()) {
-    return op_of_two(tracer, call, *self, *other);
+    return binary_op(tracer, call, *self, *other);
   }
   const bool is_first = self != nullptr && !self->is_constant();
   const TracedValue* const value = is_first ? self : other;
@@ -182,7 +182,7 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   auto table = value_as<ConstantRef>(call, constant_name);
   if (!table) table = std::make_shared<const Constant>(kNoValue, *constant);
   return sum(scaled(elements, is_first ? factors.self : factors.other),
-             tracer.builder.of_constant(table), is_first ? factors.other : factors.self);
+             tracer.builder.constant_expr(table), is_first ? factors.other : factors.self);
 }
 
 namespace {
@@ -275,7 +275,7 @@ LinearExprRef inverse_of_tokens(GraphBuilder& builder, const LinearExprRef& valu
   const Shape shape = {value->shape[0], value->shape[1], 1};
   const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
   const auto ones =
-      columns_of_constants(builder, stretched(builder.of_constant(one), shape), value);
+      columns_of_constants(builder, stretched(builder.constant_expr(one), shape), value);
   refuse_op_if(!ones,
                "the variance of a value of this shape needs the number of tokens; expected "
                "[sequences, tokens, columns]");
@@ -517,10 +517,10 @@ std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
   // An op with an evaluation rule may be kept as a Function.
   if (!is_decomposed(call.op)) return std::nullopt;
   if (op_rules().contains(call.op) && !mixes_columns(tracer, call)) return std::nullopt;
-  return made_of_others(tracer, call);
+  return lower_decomposition(tracer, call);
 }
 
-std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
+std::optional<TracedValue> lower_decomposition(Tracer& tracer, const Call& call) {
   // A mask that depends on the input is refused here, so that the message calls it a mask.
   const TracedValue* mask = value_of(call, "attn_mask");
   if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {

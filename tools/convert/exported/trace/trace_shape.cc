@@ -553,7 +553,7 @@ std::set<int64_t> TraceShape::of_arrays(const std::vector<std::vector<uint64_t>>
   return found;
 }
 
-std::string TraceShape::export_lines(bool turned) const {
+std::string TraceShape::export_lines(bool transposed) const {
   std::vector<std::string> names, axes;
   bool has_lengths = false, has_batches = false;
   for (const ExportedInput* input : program_->user_inputs()) {
@@ -561,7 +561,7 @@ std::string TraceShape::export_lines(bool turned) const {
     const size_t of_input = known == nullptr ? number_of(input->value).value_or(0) : known->of;
     const size_t rank = program_->values[input->value].sizes.size();
     const size_t own = known == nullptr ? of(of_input).axis_ : rank - 1;
-    const size_t axis = turned && own < 2 ? 1 - own : own;
+    const size_t axis = transposed && own < 2 ? 1 - own : own;
     names.push_back(input->name);
     const bool has_tokens =
         known == nullptr ? !of(of_input).is_one_row_ : known->role != SideRole::kLengths;
@@ -570,7 +570,7 @@ std::string TraceShape::export_lines(bool turned) const {
     has_lengths = has_lengths || has_tokens;
     const bool has_pairs =
         known != nullptr && (known->role == SideRole::kCausal || gives_pairs(*known));
-    const std::string more = (has_batch ? fmt::format("{}: batch, ", turned ? 1 : 0) : "") +
+    const std::string more = (has_batch ? fmt::format("{}: batch, ", transposed ? 1 : 0) : "") +
                              (has_pairs ? fmt::format("{}: tokens, ", rank - 2) : "");
     axes.push_back(has_tokens ? fmt::format("{{{}{}: tokens}}", more, axis) : "None");
     // All concatenated inputs have the same axes.

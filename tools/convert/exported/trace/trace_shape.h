@@ -182,8 +182,8 @@ class TraceShape {
   // Returns the number of tokens in the example, and in arrays of these shapes.
   std::set<int64_t> of_arrays(const std::vector<std::vector<uint64_t>>& shapes) const;
   // Returns the lines of Python that export the program for any length, each preceded by a line
-  // feed. If `turned`, arrays are [tokens, sequences, ..].
-  std::string export_lines(bool turned) const;
+  // feed. If `transposed`, arrays are [tokens, sequences, ..].
+  std::string export_lines(bool transposed) const;
 
   // Returns the value of a symbolic size at this length. Throws NotRecognised if it depends on
   // other symbols.
@@ -283,7 +283,7 @@ FewSequences with_sequences(const ExportedProgram& program, size_t dim);
 std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program,
                                                        std::optional<Extent> known = {});
 
-struct Reading {
+struct Interpretation {
   std::shared_ptr<const ExportedProgram> program;
   InputMeaning meaning;
   std::string words{};     // for the report, or empty
@@ -291,7 +291,8 @@ struct Reading {
 };
 // Returns the interpretations of the inputs, most likely first. A symbolic dimension 0 is
 // sequences.
-std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program);
+std::vector<Interpretation> interpretations_of(
+    const std::shared_ptr<const ExportedProgram>& program);
 
 // ---- parts of a program ----
 

@@ -55,7 +55,7 @@ std::vector<std::string> own_names(const ExportedProgram& program) {
 
 constexpr uint64_t kFollowedLive = 2;  // live arrays of the largest size
 
-uint64_t numbers_in(const TracedValue& value) {
+uint64_t elements_held(const TracedValue& value) {
   const auto of_sum = [](const LinearExprRef& elements) {
     uint64_t count = 0;
     for (const Term& term : elements->terms) {
@@ -104,7 +104,7 @@ std::vector<std::vector<uint32_t>> dying_values(const ExportedProgram& program) 
 }
 
 // Returns the op with this result, or null.
-const Call* giver_of(const ExportedProgram& program, uint32_t value) {
+const Call* op_of_result(const ExportedProgram& program, uint32_t value) {
   const auto found = std::ranges::find_if(program.nodes, [&](const Call& node) {
     return std::ranges::count(node.outputs, value) != 0;
   });
@@ -165,7 +165,7 @@ void Tracer::run(size_t index) {
   // The first row axis is that of the first input with several tokens.
   for (uint32_t i = 0; i < trace_shape_.inputs(); ++i) {
     if (trace_shape_.of(i).is_one_row()) continue;
-    builder.turn_to(i);
+    builder.switch_to(i);
     break;
   }
   for (const ExportedInput& input : program_->inputs) read_input(input);
@@ -179,7 +179,7 @@ void Tracer::run(size_t index) {
     for (const uint32_t value : dying[n]) keep(value, {});
   }
   const uint32_t output = program_->outputs[index].as<ValueRef>()->value;
-  const Call* giver = giver_of(*program_, output);
+  const Call* giver = op_of_result(*program_, output);
   const std::string place = giver == nullptr ? program_->values[output].name : giver->describe();
   const auto refused = [&](const std::string& text) {
     return InputError("{}: output {}, {}", quote(program_->source), index, text);
@@ -204,7 +204,7 @@ void Tracer::run(size_t index) {
 void Tracer::keep(uint32_t value, Argument kept) {
   const TracedRef* known = kept.as<TracedRef>();
   live_numbers_ -= costs_[value];
-  costs_[value] = known != nullptr ? numbers_in(**known) : 0;
+  costs_[value] = known != nullptr ? elements_held(**known) : 0;
   live_numbers_ += costs_[value];
   values_[value] = std::move(kept);
   refuse_op_if(live_numbers_ > kFollowedLive * elements_max_,
@@ -277,7 +277,7 @@ void Tracer::step(const Call& node) {
   try {
     for (const uint32_t value : inputs) {
       if (!values_[value].is_none()) continue;
-      const Call* giver = giver_of(*program_, value);
+      const Call* giver = op_of_result(*program_, value);
       refuse_op_if(giver == nullptr, "unsupported model input");
       throw NotRecognised(fmt::format(
           "result {} of {} is used, such as indices or statistics; expected only uses of result 0",
@@ -384,10 +384,24 @@ std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
 }
 
 // Handlers in the order in which they are tried, after complex ops and movements.
-constexpr OpHandler* kHandlers[] = {
-    refuse_empty,    ordered_score_op, op_of_one,  layer_op,      decomposed_op,   matrix_op,
-    convolution_op,  max_pool_op,      nearest_op, mean_of_lines, written_softmax, score_op,
-    softmax_of_rows, norm_op,          sum_op,     filled_by_ids, pooling_op,      function_op};
+constexpr OpHandler* kHandlers[] = {refuse_empty,
+                                    ordered_score_op,
+                                    op_on_extent_one,
+                                    layer_op,
+                                    decomposed_op,
+                                    matrix_op,
+                                    convolution_op,
+                                    max_pool_op,
+                                    nearest_op,
+                                    mean_of_lines,
+                                    match_decomposed_softmax,
+                                    score_op,
+                                    softmax_of_rows,
+                                    norm_op,
+                                    sum_op,
+                                    filled_by_ids,
+                                    pooling_op,
+                                    function_op};
 
 std::optional<uint32_t> row_axis_of(const GraphBuilder& builder, const Call& call) {
   for (const TracedValue& value : values_of(call)) {
@@ -668,7 +682,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
                                               const std::vector<Movement>& movements,
                                               std::optional<size_t> joins) {
   const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
-  if (auto rows = rows_by_list(*this, parts, movements)) return {{*rows}};
+  if (auto rows = gather_rows_op(*this, parts, movements)) return {{*rows}};
   if (joins) {
     std::vector<LinearExprRef> sums;
     for (const TracedValue& part : parts) sums.push_back(as_sum(part));
@@ -701,8 +715,8 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     const LinearExprRef& beside = moving[static_cast<size_t>(like - parts.begin())];
     if (auto columns = columns_of_constants(builder, moving[i], beside)) moving[i] = *columns;
   }
-  moving = columns_alike(builder, std::move(moving), joins);
-  moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
+  moving = align_concat_rows(builder, std::move(moving), joins);
+  moving = rows_of_sequences(builder, std::move(moving), Combination::kMoved);
   if (joins) {  // rows_of_sequences may have made per-sequence rows
     if (auto joined = concat_rows(builder, moving, *joins)) return {{*joined}};
   }
@@ -716,8 +730,8 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   std::vector<TracedValue> results;
   for (const Movement& movement : movements) {
     const LinearExprRef made = shifted_rows(builder, moved(movement, moving));
-    const LinearExprRef part = part_of_joined(builder, builder.without_windows(made));
-    results.emplace_back(rows_in_turn(builder, rows_side_by_side(builder, part)));
+    const LinearExprRef part = part_of_joined(builder, builder.trim_windows(made));
+    results.emplace_back(interleaved_rows(builder, deinterleaved_rows(builder, part)));
   }
   return results;
 }

@@ -51,7 +51,7 @@ struct HeadTerms {
 
 }  // namespace
 
-void check_terms(size_t numbers) {
+void check_bias_size(size_t numbers) {
   refuse_op_if(numbers > kTermsMax,
                "the attention bias has {} elements; at most {} are supported, so export it with "
                "fewer tokens",
@@ -147,7 +147,7 @@ void set_terms(const Graph& graph, AttentionBias table, AttentionNode& attention
     attention.terms = other->terms;
     return;
   }
-  check_terms(numbers);
+  check_bias_size(numbers);
   attention.terms = std::make_shared<const AttentionBias>(std::move(table));
 }
 
@@ -245,7 +245,7 @@ class AttentionBuilder {
     if (std::ranges::all_of(sinks_, [](double sink) { return sink <= kHiddenScoreMax; })) {
       sinks_.clear();  // no weight after the softmax
     }
-    if (is_cross() && !are_all_seen()) constants_ = constants_behind();
+    if (is_cross() && !sees_all_keys()) constants_ = trailing_constant_keys();
     read_masks();
     const std::vector<double> head_factors = value_per_head(scores_.head_factors);
     std::vector<ValueId> contexts;
@@ -355,7 +355,7 @@ class AttentionBuilder {
   }
 
   // Counts the constant keys that follow the tokens, as add_bias_kv appends.
-  uint32_t constants_behind() const {
+  uint32_t trailing_constant_keys() const {
     const auto& parts = builder_.parts_of(keys_.row_axis);
     const bool has_constants = parts && parts->first == queries_.row_axis && scores_.query &&
                                builder_.is_of_constants(parts->second);
@@ -385,7 +385,7 @@ class AttentionBuilder {
 
   // Returns the added constants [rows, rows] with constant rows first. The constant rows see each
   // other causally.
-  std::vector<double> with_constants_first(std::span<const double> added) const {
+  std::vector<double> move_constants_first(std::span<const double> added) const {
     const size_t rows = masked_rows(), tokens = rows - constants_;
     std::vector<double> all(rows * rows, 0.0);
     for (size_t q = 0; q < rows; ++q) {
@@ -400,10 +400,10 @@ class AttentionBuilder {
   }
 
   void read_head_mask(std::vector<double> added) {
-    if (constants_ != 0) added = with_constants_first(added);
+    if (constants_ != 0) added = move_constants_first(added);
     DenseMask dense(static_cast<uint32_t>(keys_.rows));
     terms_.push_back(read_terms(std::move(added), !sinks_.empty(), dense));
-    check_terms(terms_.size() * terms_.back().values.size());
+    check_bias_size(terms_.size() * terms_.back().values.size());
     const Mask mask =
         BufferMask{std::make_shared<const DenseMask>(std::move(dense)), builder_.name};
     const auto known = std::ranges::find(graph_.masks, mask);
@@ -417,7 +417,7 @@ class AttentionBuilder {
     refuse_op_if(!builder_.fixes_rows || scores_.sink || scores_.zeroed, kOtherRows);
     const auto keys = static_cast<size_t>(keys_.rows), queries = static_cast<size_t>(queries_.rows);
     std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
-    check_terms(heads * queries * keys);
+    check_bias_size(heads * queries * keys);
     AttentionBias table = {ScoreTerms::kPairs,
                            static_cast<uint32_t>(heads),
                            static_cast<uint32_t>(keys),
@@ -449,7 +449,7 @@ class AttentionBuilder {
     for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
     if (is_cross() && constants_ == 0) {
       masks_.resize(heads, band_of_all());
-      if (!are_all_seen()) read_pairs(heads);
+      if (!sees_all_keys()) read_pairs(heads);
       return;
     }
     const auto tokens = static_cast<size_t>(keys_.rows);
@@ -480,7 +480,7 @@ class AttentionBuilder {
   }
 
   // Whether all queries see all keys, with the same constant added for all keys of a query.
-  bool are_all_seen() const {
+  bool sees_all_keys() const {
     if (!scores_.added) return true;
     const std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
     const auto keys = static_cast<size_t>(scores_.shape.back());

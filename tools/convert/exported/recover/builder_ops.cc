@@ -54,8 +54,9 @@ LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, co
 }
 
 // Adds an embedding node. Element i of `ids` reads row rows[i] of the node.
-LinearExprRef embedded(GraphBuilder& builder, EmbeddingNode node, const LinearExprRef& ids,
-                       std::vector<uint32_t> rows, uint32_t width) {
+LinearExprRef add_embedding_node(GraphBuilder& builder, EmbeddingNode node,
+                                 const LinearExprRef& ids, std::vector<uint32_t> rows,
+                                 uint32_t width) {
   const ValueId made = builder.graph.add_embedding(builder.name, std::move(node), width,
                                                    builder.graph.inputs[builder.row_axis()].axis);
   Shape shape = ids->shape;
@@ -70,7 +71,7 @@ LinearExprRef embedded(GraphBuilder& builder, EmbeddingNode node, const LinearEx
 }
 
 // Appends zero rows, which no id of the program looks up.
-WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
+WeightRef pad_with_zero_rows(const WeightRef& weight, uint32_t rows) {
   if (weight.rows == rows) return weight;
   WeightRef longer;
   longer.name = weight.name;
@@ -86,16 +87,16 @@ WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
 
 // Pads `table`, and all token tables of its input, to the rows of the longest, for programs with a
 // table for each position of a sequence.
-WeightRef with_rows_of_all(GraphBuilder& builder, WeightRef table) {
+WeightRef pad_all_tables(GraphBuilder& builder, WeightRef table) {
   GraphInput& input = builder.graph.inputs[builder.row_axis()];
   const uint32_t rows = std::max(input.vocab_size, table.rows);
   input.vocab_size = rows;
   for (const ValueId value : builder.graph.order()) {
     auto* other = builder.graph.as<EmbeddingNode>(value);
     const bool is_of_input = other != nullptr && builder.graph.axis(value) == input.axis;
-    if (is_of_input && other->tokens) other->tokens = with_rows(*other->tokens, rows);
+    if (is_of_input && other->tokens) other->tokens = pad_with_zero_rows(*other->tokens, rows);
   }
-  return with_rows(table, rows);
+  return pad_with_zero_rows(table, rows);
 }
 
 }  // namespace
@@ -117,7 +118,7 @@ LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const L
   GraphInput& input = builder.graph.inputs[builder.row_axis()];
   uint32_t& rows_max = are_types ? input.token_types : input.vocab_size;
   if (count < sizes.rows() && !are_types) {
-    weight = with_rows_of_all(builder, std::move(weight));
+    weight = pad_all_tables(builder, std::move(weight));
     input.ids_of_places.resize(sizes.tokens, UINT32_MAX);
     for (const uint32_t row : rows) {
       uint32_t& ids_end = input.ids_of_places[row % sizes.tokens];
@@ -130,7 +131,7 @@ LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const L
   rows_max = weight.rows;
   EmbeddingNode node;
   (are_types ? node.types : node.tokens) = weight;
-  return embedded(builder, std::move(node), ids, std::move(rows), weight.columns);
+  return add_embedding_node(builder, std::move(node), ids, std::move(rows), weight.columns);
 }
 
 LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
@@ -145,7 +146,7 @@ LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
     rows.push_back(static_cast<uint32_t>(index_of(ids->at(i))));
   }
   const uint32_t width = node.positions->columns;
-  return embedded(builder, std::move(node), ids, std::move(rows), width);
+  return add_embedding_node(builder, std::move(node), ids, std::move(rows), width);
 }
 
 LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& given, NormSpec spec) {
@@ -192,7 +193,7 @@ LinearExprRef normalize(GraphBuilder& builder, const LinearExprRef& given, NormK
 
 LinearExprRef activation(GraphBuilder& builder, const LinearExprRef& given, ActivationNode body) {
   LinearExprRef value = builder.materialised(given);
-  // A layer over tokens may have results that the value does not read.
+  // After a layer over tokens, the value may read only some elements of the node.
   bool is_of_one = builder.fixes_rows && value->is_plain();
   for (size_t i = 0; i < value->elements() && is_of_one; ++i) {
     is_of_one =

@@ -70,8 +70,8 @@ std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Real
 }
 
 // Returns the elements of a value that has only constants and zeros; nullopt for any other value.
-std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
-                                                 const LinearExpr& value, std::string& name) {
+std::optional<Array::Reals> constant_elements(const GraphBuilder& builder, const LinearExpr& value,
+                                              std::string& name) {
   if (!value.is_plain()) return std::nullopt;
   std::map<uint32_t, Array::Reals> tables;
   Array::Reals numbers;
@@ -156,7 +156,7 @@ class JoinedRows {
     for (size_t i = 0; i < values_.size(); ++i) {
       std::string name;
       if (!parts[i]) {
-        const auto numbers = numbers_of_constants(builder_, *values_[i], name);
+        const auto numbers = constant_elements(builder_, *values_[i], name);
         if (!numbers) return std::nullopt;
         // A zero row for several heads is a key that attention reads as a sink.
         const bool are_zeros =
@@ -262,7 +262,7 @@ std::optional<Run> run_of_rows(const GraphBuilder& builder, const LinearExpr& va
 
 }  // namespace
 
-LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef slice_of_concat(GraphBuilder& builder, const LinearExprRef& value) {
   const auto found = builder.row_axes() > 1 ? builder.row_axis_of(*value) : std::nullopt;
   if (!found || !builder.parts_of(*found) || !value->is_plain() || value->shape.empty()) {
     return value;

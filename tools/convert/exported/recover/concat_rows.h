@@ -21,7 +21,7 @@ std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
                                          const std::vector<LinearExprRef>& values, size_t dim);
 // If the value is one part of concatenated rows, slices it out by a node. Returns any other value
 // unchanged.
-LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value);
+LinearExprRef slice_of_concat(GraphBuilder& builder, const LinearExprRef& value);
 // Adds a node for interleaved rows, such as return, state and action of each step. Returns any
 // other value unchanged.
 LinearExprRef interleaved_rows(GraphBuilder& builder, const LinearExprRef& value);

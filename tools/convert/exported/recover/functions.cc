@@ -275,7 +275,7 @@ class ActivationFinder {
 
   // Whether two inputs share a nonzero result, as with max(x, 1e-9).
   bool find_level() const {
-    std::map<double, double> known;  // input by result
+    std::map<double, double> known;  // maps a result to its first input
     for (size_t i = 0, count = std::min(samples_.x.size(), kLevelsMax); i < count; ++i) {
       const double x = samples_.x[i], y = samples_.y[i];
       if (y != 0.0 && known.try_emplace(y, x).first->second != x) return true;
@@ -461,7 +461,7 @@ constexpr uint64_t kStepsPerSample = 4;
 
 // Fits gain and bias of each column by least squares. Returns nullopt unless the result matches the
 // samples.
-std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, double epsilon) {
+std::optional<NormSpec> fit_norm(const Samples& samples, NormKind kind, double epsilon) {
   const std::vector<double>& y = samples.y;
   const size_t width = samples.width;
   const size_t rows = y.size() / width;
@@ -527,7 +527,7 @@ std::optional<NormSpec> find_norm(const Samples& samples) {
   for (const NormKind kind :
        {NormKind::kLayer, NormKind::kRms, NormKind::kDeviation, NormKind::kRoot}) {
     for (const double epsilon : adds_epsilon_to_root(kind) ? outside : inside) {
-      if (auto spec = fitted_norm(samples, kind, epsilon)) return spec;
+      if (auto spec = fit_norm(samples, kind, epsilon)) return spec;
     }
   }
   return std::nullopt;

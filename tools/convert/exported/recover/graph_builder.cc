@@ -407,7 +407,7 @@ LinearExprRef GraphBuilder::materialised(const LinearExprRef& given) {
   }
   const std::string before = name;
   if (!value->name.empty()) name = value->name;
-  const LinearExprRef made = add_up(*this, value);
+  const LinearExprRef made = lower_sum(*this, value);
   name = before;
   materialised_.emplace_back(value, made);
   remembered_ += value->elements();

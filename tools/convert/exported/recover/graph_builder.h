@@ -259,7 +259,7 @@ class ScopedAxis {
   const uint32_t before_;
 };
 
-// ---- model inputs, in the shape that the author's code gets ----
+// ---- model inputs, in the shape of the program's inputs ----
 
 // Adds an input of token ids or token types. REQUIRES: kTokens or kTypes.
 LinearExprRef ids_input(GraphBuilder& builder, Producer::Kind kind, Shape shape);

@@ -188,9 +188,9 @@ class WindowFinder {
 
 // Finds windows whose pixels must be gathered first: any pixels of one column of the image, such as
 // patches of a series with replicate padding. Channels may be permuted, too.
-std::optional<FoundWindows> taken_windows(const ImageLayout& image,
-                                          const std::vector<int64_t>& places, size_t width,
-                                          size_t sequences) {
+std::optional<FoundWindows> gathered_windows(const ImageLayout& image,
+                                             const std::vector<int64_t>& places, size_t width,
+                                             size_t sequences) {
   const size_t each = places.size() / sequences, kernel = width / image.channels;
   if (width % image.channels != 0 || kernel < 2 || kernel > kWindowRowsMax || each < 2 * width) {
     return {};
@@ -224,7 +224,7 @@ std::optional<FoundWindows> find_windows(const ImageLayout& image,
                                          const std::vector<int64_t>& places, size_t width,
                                          size_t sequences) {
   auto found = WindowFinder(image, places, width).find();
-  return found ? found : taken_windows(image, places, width, sequences);
+  return found ? found : gathered_windows(image, places, width, sequences);
 }
 
 // Returns the layouts that a shape allows, most likely first: channels first, channels last,

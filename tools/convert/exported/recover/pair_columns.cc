@@ -22,7 +22,7 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kColumnsMax = 8192;  // added for the bias of pairs
+constexpr size_t kColumnsMax = 8192;  // columns added for one bias
 
 }  // namespace
 
@@ -62,7 +62,7 @@ std::vector<double> repeated(std::span<const double> numbers, size_t times) {
 namespace {
 
 // Concatenates the columns of `a` and `b`.
-LinearExprRef side_by_side(const LinearExprRef& a, const LinearExprRef& b) {
+LinearExprRef concat_columns(const LinearExprRef& a, const LinearExprRef& b) {
   const auto width = static_cast<size_t>(a->shape.back());
   const auto more = static_cast<size_t>(b->shape.back());
   std::vector<int64_t> element_ids;
@@ -77,8 +77,8 @@ LinearExprRef side_by_side(const LinearExprRef& a, const LinearExprRef& b) {
 
 // Appends constants [.., rows, count] to the columns of `given` [.., rows, columns]. Throws
 // NotRecognised if repeated rows, such as keys that heads share, get different constants.
-LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t count,
-                     std::vector<double> numbers) {
+LinearExprRef append_constants(GraphBuilder& builder, const LinearExprRef& given, size_t count,
+                               std::vector<double> numbers) {
   const ScopedAxis on(builder, *given);
   const LinearExprRef rows = builder.materialised(given);
   const auto width = static_cast<size_t>(rows->shape.back());
@@ -98,14 +98,14 @@ LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t c
   for (size_t i = 0; i < numbers.size() && are_same; ++i) are_same = has_first(i);
   if (are_same) {
     numbers.resize(count);
-    return side_by_side(rows, same_columns(builder, *rows, shape, std::move(numbers)));
+    return concat_columns(rows, same_columns(builder, *rows, shape, std::move(numbers)));
   }
   const auto columns =
       columns_of_constants(builder, constants(builder, shape, std::move(numbers)), rows);
   refuse_op_if(
       !columns,
       "constants are added to scores whose queries or keys are no token rows; expected token rows");
-  return side_by_side(rows, *columns);
+  return concat_columns(rows, *columns);
 }
 
 // Writes a bias that reads elements of the query's row as columns. Keys of one kind get equal
@@ -283,9 +283,9 @@ ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores) {
   for (const Term& term : scores.query_terms->terms) {
     const ScopedAxis on(builder, *scores.query);
     const QueryColumns found(builder, *scores.query_terms, term);
-    result->query = side_by_side(builder.materialised(result->query), found.columns());
-    result->key = beside(builder, result->key, found.count(),
-                         repeated(found.of_keys(1.0 / scores.scale), found.matrices()));
+    result->query = concat_columns(builder.materialised(result->query), found.columns());
+    result->key = append_constants(builder, result->key, found.count(),
+                                   repeated(found.of_keys(1.0 / scores.scale), found.matrices()));
   }
   return result;
 }

@@ -57,7 +57,7 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
 }
 
 // Slices rows begin .. begin + rows - 1 of [..., rows, columns].
-LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
+LinearExprRef slice_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
   const size_t rank = value->shape.size();
   const int64_t all = value->shape[rank - 2], columns = value->shape[rank - 1];
   Movement movement{.shape = matrices_shape(leading(value->shape), rows, columns)};
@@ -142,7 +142,7 @@ ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query
     if (keys < 2 || scores.sink || !is_zero_row(builder, *scores.key, row)) continue;
     scores.sink = row;
     scores.sinks = Array::real({}, {0.0});
-    scores.key = some_rows(scores.key, row == 0 ? 1 : 0, keys - 1);
+    scores.key = slice_rows(scores.key, row == 0 ? 1 : 0, keys - 1);
   }
   return std::make_shared<const Scores>(std::move(scores));
 }
@@ -431,7 +431,7 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
 namespace {
 
 // Concatenates the columns of two values.
-LinearExprRef beside(const LinearExprRef& a, const LinearExprRef& b) {
+LinearExprRef concat_columns(const LinearExprRef& a, const LinearExprRef& b) {
   Movement both{.shape = a->shape};
   both.shape.back() += b->shape.back();
   std::vector<int64_t>& sources = both.sources.emplace();
@@ -461,8 +461,8 @@ ScoresRef plus_scores(GraphBuilder& builder, const Scores& a, const Scores& give
   if (b.added) result = with_added(*result, *b.added, b.positions_max);
   const auto joined = std::make_shared<Scores>(*result);
   const auto settled = [&](const LinearExprRef& value) { return builder.materialised(value); };
-  joined->query = beside(settled(a.query), settled(scaled(b.query, b.scale / a.scale)));
-  joined->key = beside(settled(a.key), settled(b.key));
+  joined->query = concat_columns(settled(a.query), settled(scaled(b.query, b.scale / a.scale)));
+  joined->key = concat_columns(settled(a.key), settled(b.key));
   if (b.query_terms) {
     joined->query_terms = a.query_terms ? sum(a.query_terms, b.query_terms, 1.0) : b.query_terms;
   }
@@ -489,7 +489,7 @@ LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
   if (rows != weights.shape.back()) return values;
   refuse_op_if(!is_zero_row(builder, *values, *weights.sink),
                "the sink, a zero row of keys, has a nonzero value; expected a zero row of values");
-  return some_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
+  return slice_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
 }
 
 Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values) {

@@ -135,7 +135,7 @@ std::optional<WholeAttention> lower_windows(GraphBuilder& builder, const Scores&
 // again. Returns other scores unchanged.
 Scores with_zero_key(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values);
 // Throws NotRecognised if attention biases of a model have more elements than supported.
-void check_terms(size_t numbers);
+void check_bias_size(size_t numbers);
 
 // Adds attention nodes for the weights times values [..., keys, value_dim].
 LinearExprRef attend(GraphBuilder& builder, const Scores& scores, const LinearExprRef& values);

@@ -481,7 +481,7 @@ LinearExprRef with_per_sequence_rows(GraphBuilder& builder, const LinearExprRef&
 
 }  // namespace
 
-LinearExprRef add_up(GraphBuilder& builder, const LinearExprRef& given) {
+LinearExprRef lower_sum(GraphBuilder& builder, const LinearExprRef& given) {
   const LinearExprRef value = with_per_sequence_rows(builder, without_repeats(given));
   SumBuilder sum(builder, *value);
   if (!sum.has_tables()) {

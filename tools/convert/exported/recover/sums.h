@@ -12,7 +12,7 @@
 namespace arenite::convert {
 
 // Adds nodes for the sum of all terms. REQUIRES: !value->is_plain().
-LinearExprRef add_up(GraphBuilder& builder, const LinearExprRef& value);
+LinearExprRef lower_sum(GraphBuilder& builder, const LinearExprRef& value);
 // Adds rotation nodes for queries or keys. Returns nullopt if the value is no rotation.
 std::optional<LinearExprRef> find_rotation(GraphBuilder& builder, const LinearExpr& value);
 // Adds rotation nodes if the value is a rotation; else returns it unchanged.

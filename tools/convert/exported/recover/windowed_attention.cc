@@ -205,7 +205,7 @@ class WindowedAttention {
   std::optional<Array> all_added(const Shape& lead) {
     const size_t n = whole_tokens_;
     const auto side = static_cast<int64_t>(n);
-    check_terms(n * n);
+    check_bias_size(n * n);
     std::vector<double> within;
     if (scores_.added) within = stretched_reals(*scores_.added, scores_.shape);
     if (scores_.query_terms) terms_.assign(order_.size() * n, Movement::kZero);
@@ -227,7 +227,7 @@ class WindowedAttention {
         }
       }
       are_same = are_same && (all.empty() || std::equal(own.begin(), own.end(), all.begin()));
-      check_terms(all.size() + own.size());
+      check_bias_size(all.size() + own.size());
       all.insert(all.end(), own.begin(), own.end());
     }
     if (are_same) all.resize(n * n);

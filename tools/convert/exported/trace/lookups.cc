@@ -530,8 +530,8 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
 
 }  // namespace
 
-ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
-                        const std::function<double(double)>& added) {
+ScoresRef mask_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
+                      const std::function<double(double)>& added) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef& ids = function.base;
   const ScopedAxis on(builder, *ids);
@@ -571,7 +571,7 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
 namespace {
 
 // Returns the fill value of a call as an array; one element if all are equal.
-Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
+Array read_fill_value(const Tracer& tracer, const Call& call, const char* name) {
   if (const TracedValue* constant = value_of(call, name)) {
     const Array array = tracer.array_of(*constant);
     const Array::Reals numbers = array.to_reals();
@@ -585,14 +585,14 @@ Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
 
 // Lowers masked_fill of a value [.., tokens, tokens] by a constant mask and a large negative
 // number. Returns nullopt for any other call.
-std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
+std::optional<TracedValue> fill_hidden_pairs(Tracer& tracer, const Call& call) {
   const auto mask = value_as<ConstantRef>(call, "mask");
   const TracedValue* self = value_of(call, "self");
   if (call.op != "masked_fill" || !mask || self == nullptr || self->is_constant()) return {};
   const Shape shape = shape_of(*self);
   const bool are_pairs = shape.size() > 1 && shape.back() == shape[shape.size() - 2] &&
                          broadcast(shape, mask->shape()) == shape;
-  const Array number = filled_in(tracer, call, "value");
+  const Array number = read_fill_value(tracer, call, "value");
   if (!are_pairs || number.elements() != 1 || number.to_reals()[0] > kHiddenScoreMax) return {};
   const auto hidden = std::make_shared<const Constant>(kNoValue, number);
   const Call choice = {
@@ -630,9 +630,12 @@ std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
     const LinearExprRef more = sum(tracer.as_sum(*self), unset, -1.0);
     return sum(unset, product(tracer.builder, more, tracer.as_sum(*mask)), 1.0);
   }
-  if (!is_by_ids) return hidden_pairs(tracer, call);
+  if (!is_by_ids) return fill_hidden_pairs(tracer, call);
   if (keeps_self == is_of_tokens(other)) return std::nullopt;
-  const Array number = filled_in(tracer, call, fills ? "value" : keeps_self ? "other" : "self");
+  const Array number = read_fill_value(tracer, call,
+                                       fills        ? "value"
+                                       : keeps_self ? "other"
+                                                    : "self");
   if (number.elements() != 1) return std::nullopt;
   const FunctionRef flags = mask->as<FunctionRef>();
   const auto function = [&](const char* op, std::vector<NamedArgument> arguments) {

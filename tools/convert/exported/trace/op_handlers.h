@@ -48,8 +48,8 @@ bool is_of_ids(const GraphBuilder& builder, const TracedValue& value);
 LinearExprRef lookup_of_function(Tracer& tracer, const Function& function);
 // Adds added(f) to each score, where f is the element of `function`, a function of token ids. The
 // addend must be a constant plus an addend that depends on the id of the key.
-ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
-                        const std::function<double(double)>& added);
+ScoresRef mask_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
+                      const std::function<double(double)>& added);
 // Makes a Function. Throws NotRecognised if ops are nested too deeply.
 FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_t depth);
 // Stacks per-sequence rows, or single tokens of each sequence, along `dim` to a new row axis.

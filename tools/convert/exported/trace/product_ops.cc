@@ -113,8 +113,10 @@ constexpr size_t kTermsOfColumn = 4;
 
 // Multiplies rows [tokens, .., inputs] by a sparse matrix per token, such as a rotation, as a sum
 // of a few terms. Returns nullopt for other matrices.
-std::optional<LinearExprRef> sums_by_tokens(GraphBuilder& builder, const LinearExprRef& given,
-                                            const Array::Reals& matrices, const Shape& shape) {
+std::optional<LinearExprRef> sparse_product_by_tokens(GraphBuilder& builder,
+                                                      const LinearExprRef& given,
+                                                      const Array::Reals& matrices,
+                                                      const Shape& shape) {
   const auto tokens = static_cast<size_t>(shape[0]), inputs = static_cast<size_t>(shape[1]),
              outputs = static_cast<size_t>(shape[2]);
   std::vector<std::vector<std::pair<size_t, double>>> columns(tokens * outputs);
@@ -172,7 +174,7 @@ std::optional<LinearExprRef> product_by_tokens(Tracer& tracer, const LinearExprR
     which.push_back(found->second);
     if (is_new) different.insert(different.end(), column.begin(), column.end());
     if (known.size() > kColumnsOfToken * tokens) {
-      return sums_by_tokens(tracer.builder, value, all, shape);
+      return sparse_product_by_tokens(tracer.builder, value, all, shape);
     }
   }
   const auto count = static_cast<int64_t>(known.size());

@@ -78,7 +78,7 @@ std::optional<TracedValue> ordered_score_op(Tracer& tracer, const Call& call) {
 
 namespace {
 
-double filled_in(const std::optional<Array>& array) {
+double read_fill_value(const std::optional<Array>& array) {
   const Array::Reals values = array ? array->to_reals() : Array::Reals{0.0};
   refuse_op_if(values.empty() ||
                    std::ranges::any_of(values, [&](double value) { return value != values[0]; }),
@@ -250,19 +250,19 @@ ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool
   const TracedValue* by_ids = value_of(call, call.op == "masked_fill" ? "mask" : "condition");
   if (by_ids != nullptr && is_of_ids(tracer.builder, *by_ids)) {
     const bool hides_set = call.op == "masked_fill" || !is_first;
-    const double value = filled_in(constant_argument(call, call.op == "masked_fill" ? "value"
-                                                           : is_first               ? "other"
-                                                                                    : "self"));
-    return masked_by_ids(tracer, *scores, *by_ids->as<FunctionRef>(),
-                         [=](double flag) { return (flag != 0.0) == hides_set ? value : 0.0; });
+    const double value = read_fill_value(constant_argument(call, call.op == "masked_fill" ? "value"
+                                                                 : is_first               ? "other"
+                                                                            : "self"));
+    return mask_by_ids(tracer, *scores, *by_ids->as<FunctionRef>(),
+                       [=](double flag) { return (flag != 0.0) == hides_set ? value : 0.0; });
   }
   if (call.op == "index_put") {
-    const double value = filled_in(constant_argument(call, "values"));
+    const double value = read_fill_value(constant_argument(call, "values"));
     return with_filled(*scores, assigned(tracer, scores, call), value, positions);
   }
   if (call.op == "masked_fill") {
     const Array mask = tracer.array_of(*value_of(call, "mask"));
-    return with_filled(*scores, mask, filled_in(constant_argument(call, "value")), positions);
+    return with_filled(*scores, mask, read_fill_value(constant_argument(call, "value")), positions);
   }
   const auto value = constant_argument(call, is_first ? "other" : "self");
   const Array condition = tracer.array_of(*value_of(call, "condition"));
@@ -272,7 +272,7 @@ ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool
                "masked scores are replaced by values of the model; expected a constant in place of "
                "masked scores");
   return with_filled(*scores, Array::boolean(condition.shape(), std::move(hidden)),
-                     filled_in(value), positions);
+                     read_fill_value(value), positions);
 }
 
 // Lowers a concatenation of scores and a constant column, which is a sink.
@@ -357,8 +357,8 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
                         call.real("alpha", 1.0) == 1.0;
   if (is_added && is_of_ids(tracer.builder, *factor)) {
     const double sign = op == "add" ? 1.0 : -1.0;
-    return masked_by_ids(tracer, *scores, *factor->as<FunctionRef>(),
-                         [=](double number) { return sign * number; });
+    return mask_by_ids(tracer, *scores, *factor->as<FunctionRef>(),
+                       [=](double number) { return sign * number; });
   }
   if (is_added && !factor->is<ScoresRef>() && !factor->is_constant()) {
     const LinearExprRef more = scaled(tracer.as_sum(*factor), op == "add" ? 1.0 : -1.0);

@@ -96,7 +96,7 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
 
 namespace {
 
-LinearExprRef applied(Tracer& tracer, const char* op, const TracedValue& value) {
+LinearExprRef unary_op(Tracer& tracer, const char* op, const TracedValue& value) {
   const LinearExprRef& elements = value.as<LinearExprRef>();
   const bool is_sum = elements && elements->terms.size() == 1;
   const TracedValue settled = is_sum ? tracer.builder.materialised(elements) : value;
@@ -131,7 +131,8 @@ std::optional<TracedValue> binary_op(Tracer& tracer, const Call& call, const Tra
     const FunctionRef g = tracer.as_function(other);
     if (f->base == g->base || are_same(*f->base, *g->base)) return std::nullopt;
     if (call.op == "mul") return product(builder, tracer.as_sum(self), tracer.as_sum(other));
-    if (!is_sum) return product(builder, tracer.as_sum(self), applied(tracer, "reciprocal", other));
+    if (!is_sum)
+      return product(builder, tracer.as_sum(self), unary_op(tracer, "reciprocal", other));
   }
   const bool are_embedded =
       embeddings_in(builder, *tracer.as_sum(self)) && embeddings_in(builder, *tracer.as_sum(other));
@@ -271,7 +272,8 @@ LinearExprRef mean_along(GraphBuilder& builder, const LinearExprRef& value, size
 
 // Returns 1 / (tokens - without) for each sequence of a value [sequences, tokens, columns], as
 // [sequences, 1, 1].
-LinearExprRef inverse_of_tokens(GraphBuilder& builder, const LinearExprRef& value, double without) {
+LinearExprRef inverse_token_count(GraphBuilder& builder, const LinearExprRef& value,
+                                  double without) {
   const Shape shape = {value->shape[0], value->shape[1], 1};
   const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
   const auto ones =
@@ -304,22 +306,22 @@ LinearExprRef deviation_of_rows(Tracer& tracer, const Call& call, const LinearEx
                           value->shape.size() == 3 && is_along_tokens(builder, *squares, axis);
   if (is_counted) {
     const LinearExprRef inverse =
-        inverse_of_tokens(builder, axis == 1 ? squares : transposed(squares), without);
+        inverse_token_count(builder, axis == 1 ? squares : transposed(squares), without);
     variance = product(builder, scaled(variance, extent), inverse);
   } else {
     variance = scaled(variance, extent / (extent - without));
   }
-  return call.op == "var" ? variance : applied(tracer, "sqrt", variance);
+  return call.op == "var" ? variance : unary_op(tracer, "sqrt", variance);
 }
 
 // Lowers logsumexp: log(sum(exp(x - max(x)))) + max(x).
 LinearExprRef log_of_sum(Tracer& tracer, const LinearExprRef& value, size_t axis) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef most = pooled_row(builder, value, axis, SelectKind::kMax);
-  const LinearExprRef parts = applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
+  const LinearExprRef parts = unary_op(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
   const LinearExprRef total = scaled(pooled_row(builder, parts, axis, SelectKind::kMean),
                                      static_cast<double>(value->shape[axis]));
-  return sum(applied(tracer, "log", builder.materialised(total)), most, 1.0);
+  return sum(unary_op(tracer, "log", builder.materialised(total)), most, 1.0);
 }
 
 bool is_euclidean(const Call& call) {
@@ -334,12 +336,12 @@ TracedValue length_of(Tracer& tracer, const Call& call, const TracedValue& input
                                .arguments = {{"self", traced(squares)},
                                              {"dim", call.argument("dim")},
                                              {"keepdim", call.flag("keepdim", false)}}};
-  return applied(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
+  return unary_op(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
 }
 
 // Returns the elements of a value. For a function, lowers it if it reduces the columns, or is
 // elementwise and `axis` steps through tokens; else returns null.
-LinearExprRef known_elements(Tracer& tracer, const TracedValue& value, size_t axis) {
+LinearExprRef elements_to_pool(Tracer& tracer, const TracedValue& value, size_t axis) {
   const FunctionRef& function = value.as<FunctionRef>();
   if (!function) return value.as<LinearExprRef>();
   const bool is_of_tokens = function->shape == function->base->shape &&
@@ -369,7 +371,7 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
                "x.mean(1), and the others in separate ops");
   GraphBuilder& builder = tracer.builder;
   const size_t axis = call.dimension(dims[0], shape.size());
-  const LinearExprRef elements = known_elements(tracer, input, axis);
+  const LinearExprRef elements = elements_to_pool(tracer, input, axis);
   const bool is_last = axis + 1 == shape.size();
   const bool is_sum = op == "mean" || op == "sum";
   // A product with small matrices, such as a rotation, sums elements of a row.
@@ -436,10 +438,10 @@ LinearExprRef softmax_over_tokens(Tracer& tracer, const LinearExprRef& value, si
   if (const auto made = softmax_of_groups(builder, value, axis)) return *made;
   const LinearExprRef most = pooled_row(builder, value, axis, SelectKind::kMax);
   const LinearExprRef weights =
-      applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
+      unary_op(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
   const LinearExprRef mean = pooled_row(builder, weights, axis, SelectKind::kMean);
   const LinearExprRef total = scaled(mean, static_cast<double>(value->shape[axis]));
-  return product(builder, weights, applied(tracer, "reciprocal", total));
+  return product(builder, weights, unary_op(tracer, "reciprocal", total));
 }
 
 }  // namespace

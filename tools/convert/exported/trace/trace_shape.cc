@@ -658,7 +658,8 @@ ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
 }
 
 Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value) {
-  refuse_op_if(value == kNoValue, "the constant is not a value of the program");
+  refuse_op_if(value == kNoValue,
+               "a constant that the tracer made is needed at another length; this is a bug");
   ExportedProgram part = needed_part(program, value);
   part.outputs = {ValueRef{value}};
   std::vector<Array> inputs;

@@ -23,7 +23,7 @@ namespace arenite::convert {
 namespace {
 
 // Adds the name of the op to a value whose node is added later.
-TracedValue named(const TracedValue& value, const std::string& name) {
+TracedValue with_op_name(const TracedValue& value, const std::string& name) {
   if (const FunctionRef& function = value.as<FunctionRef>(); function && function->name.empty()) {
     Function with_name = *function;
     with_name.name = name;
@@ -350,7 +350,7 @@ std::vector<Argument> Tracer::results_of(const Call& node, const Call& call) {
   std::vector<Argument> results;
   for (const TracedValue& made : traced_values) {
     if (results.size() == node.outputs.size()) break;
-    TracedValue value = named(made, builder.name);
+    TracedValue value = with_op_name(made, builder.name);
     value.type = program_->values[node.outputs[results.size()]].type;
     results.push_back(traced(std::move(value)));
   }
@@ -730,7 +730,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   std::vector<TracedValue> results;
   for (const Movement& movement : movements) {
     const LinearExprRef made = shifted_rows(builder, moved(movement, moving));
-    const LinearExprRef part = part_of_joined(builder, builder.trim_windows(made));
+    const LinearExprRef part = slice_of_concat(builder, builder.trim_windows(made));
     results.emplace_back(interleaved_rows(builder, deinterleaved_rows(builder, part)));
   }
   return results;

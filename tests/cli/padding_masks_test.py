@@ -29,9 +29,10 @@ RIGHT = {
     "any_equal": [],
     "chosen": [],
     "chosen_together": [],
-    "partly": ["inputs are side by side: source is columns 0 to 3, hidden is columns 4 to 4"],
-    "partly_kept": ["inputs are side by side", "holds integers from 0 to 1"],
-    "partly_source": ["inputs are side by side"],
+    "partly": ["inputs are concatenated along the columns: source is columns 0 to 3, "
+               "hidden is columns 4 to 4"],
+    "partly_kept": ["inputs are concatenated along the columns", "holds integers from 0 to 1"],
+    "partly_source": ["inputs are concatenated along the columns"],
 }
 REFUSED = {
     "first_feature": "aten.eq.Scalar", "first_feature_weighted": "aten.eq.Scalar",
@@ -61,7 +62,7 @@ def problems_of(program, name, words, folder):
     examples = sorted(DATA.glob(f"{name}_y?.npy"))
     for example in examples:
         arrays = sorted(DATA.glob(example.name.replace("_y", "_x").replace(".npy", "_?.npy")))
-        if "inputs are side by side" in report:
+        if "inputs are concatenated along the columns" in report:
             arrays[:2] = [f"{arrays[0]},{arrays[1]}"]
         inputs = [text for array in arrays for text in ("--input", array)]
         run = subprocess.run([program, "run", model, *inputs, "--output", output],

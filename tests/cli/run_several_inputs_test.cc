@@ -190,7 +190,7 @@ TEST(RunPairs, AreTheArrayOfAProgramThatHidesThem) {
                                     std::pair("infinite", "-infinity = hidden in files")}) {
     const std::string file = (convert_fixture("pairs") / name).string();
     ASSERT_TRUE(ends(run_arenite({"convert", file + ".pt2", "-o", model}), kDone,
-                     {"where a token does not see another one"}));
+                     {"where a query does not see a key"}));
     EXPECT_TRUE(ends(run_arenite({"inspect", model}), kDone, {hides}));
     ASSERT_TRUE(ends(run_arenite({"run", model, "--input", file + "_input.npy", "--input",
                                   file + "_pairs.npy", "--output", output}),
@@ -205,7 +205,7 @@ TEST(RunPaddingMask, ThatSomeOpsFollowIsTheArrayOfTheProgram) {
   const std::string output = (folder.path() / "y.npy").string();
   const std::string file = (convert_fixture("padded") / "partly").string();
   ASSERT_TRUE(ends(run_arenite({"convert", file + ".pt2", "-o", model}), kDone,
-                   {"as some ops read rows of padding"}));
+                   {"as other ops than attention read rows of padding"}));
   ASSERT_TRUE(ends(run_arenite({"run", model, "--input", file + "_input.npy", "--input",
                                 file + "_mask.npy", "--output", output}),
                    kDone));

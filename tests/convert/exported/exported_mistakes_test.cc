@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"off_by_one", "1 + weights.sum(-1, keepdim=True)", "exp(-m)"},
         Mistake{"two_rows", "torch.stack([x, 2 * x.tanh()], 2)", "each token has 2 rows"},
         Mistake{"scalar_output", "super().forward(ids).mean()",
-                "all tokens and columns to one number"},
+                "all tokens and columns are reduced to one number"},
         Mistake{"argmax_output", "super().forward(ids).argmax(-1)", "order elements by size"},
         Mistake{"complex_output", "torch.view_as_complex(", "complex values"}),
     [](const ::testing::TestParamInfo<Mistake>& info) { return std::string(info.param.name); });

@@ -451,7 +451,8 @@ TEST(ExportedModels, ConcatenateSeveralOutputs) {
   const Conversion both = convert(convert_fixture("exported"), model, options);
   EXPECT_EQ(both.program.slots[both.program.functions[0].output_slot].width, 21u);
   EXPECT_EQ(both.account.given.at(0),
-            "outputs 1, 0 of 2 side by side: columns 0 to 7, columns 8 to 20, --output-index");
+            "outputs 1, 0 of 2, concatenated along the columns: columns 0 to 7, columns 8 to 20, "
+            "--output-index");
   EXPECT_LE(both.exported()->largest_difference, kGraphError * both.exported()->largest_value);
 }
 

@@ -32,7 +32,7 @@ TEST_P(Mistakes, AreRefusedWithTheLineOfTheSource) {
 INSTANTIATE_TEST_SUITE_P(
     Exported, Mistakes,
     ::testing::Values(Refusal{"late_cap", "torch.tanh(scores / 5)", "caps scores first"},
-                      Refusal{"clamp", "scores.clamp(-5, 5)", "no such op on scores"},
+                      Refusal{"clamp", "scores.clamp(-5, 5)", "not supported on attention scores"},
                       Refusal{"after", "weights * (j <= i)", "after their softmax"},
                       Refusal{"no_patches", "self.rows(x)", "cannot put constants beside"},
                       Refusal{"wrong_mask", "softmax(-1) @ half", "7 queries and 4 keys"}),

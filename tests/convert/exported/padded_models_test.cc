@@ -63,9 +63,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PaddedModel, BertTakesTypesAndPositions) {
   const Conversion conversion = convert_padded("bert");
   EXPECT_EQ(conversion.graph.inputs[0].token_types, 2u);
-  EXPECT_EQ(conversion.account.given.at(1), "input 3 (token_type_ids) becomes the types of tokens");
+  EXPECT_EQ(conversion.account.given.at(1), "input 3 (token_type_ids) becomes the token types");
   EXPECT_EQ(conversion.account.given.at(2),
-            "input 4 (position_ids) is 0, 1, 2, ..., and is not asked for");
+            "input 4 (position_ids) is 0, 1, 2, ..., and is not an input of the model");
 }
 
 // Arrays [tokens, 1, width] and [tokens, sequences, width].
@@ -104,9 +104,9 @@ Conversion expect_marks(const std::string& archive, uint32_t token_types,
 
 // Types of tokens say which keys are hidden, and rows of padding stay.
 TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasTypes) {
-  const Conversion conversion = expect_marks(
-      "partly", 2,
-      "input 2 (padding_mask) becomes the types of tokens, as some ops read rows of padding");
+  const Conversion conversion = expect_marks("partly", 2,
+                                             "input 2 (padding_mask) becomes the token types, as "
+                                             "other ops than attention read rows of padding");
   const std::filesystem::path folder = convert_fixture("padded");
   const AuthorFiles files = {folder / "partly_input.npy",
                              folder / "partly_expected.npy",
@@ -152,7 +152,8 @@ TEST(PaddedModel, IsComparedWithTheMaskOfTheProgram) {
 // Beside features, the mask is a column of 0 and 1.
 TEST(PaddedModel, WhoseRowsOfPaddingAreReadHasAColumn) {
   expect_marks("partly_features", 0,
-               "inputs are side by side: x is columns 0 to 7, padding_mask is columns 8 to 8");
+               "inputs are concatenated along the columns: x is columns 0 to 7, padding_mask is "
+               "columns 8 to 8");
 }
 
 }  // namespace

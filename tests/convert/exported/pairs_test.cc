@@ -27,7 +27,7 @@ AuthorCheck check_pairs(const Conversion& conversion, const std::string& name, b
 
 struct PairsCase {
   std::string name;
-  std::string given = "says which tokens see which";
+  std::string given = "is a pair mask";
 };
 
 class PairsOfTokens : public ::testing::TestWithParam<PairsCase> {};
@@ -39,7 +39,7 @@ TEST_P(PairsOfTokens, AreGivenWithACall) {
   EXPECT_TRUE(is_of_pairs(conversion.graph.masks[0]));
   EXPECT_FALSE(conversion.exported()->causal);
   EXPECT_EQ(conversion.account.given.at(0),
-            "input 2 (adjacency) " + GetParam().given + ", --input pairs=FILE");
+            "input 2 (adjacency) " + GetParam().given + ": --input pairs=FILE");
   const AuthorCheck check = check_pairs(conversion, name, true);
   EXPECT_EQ(check.tokens, 9u);
   EXPECT_TRUE(is_as_pytorch(check));
@@ -50,12 +50,14 @@ INSTANTIATE_TEST_SUITE_P(
     Exported, PairsOfTokens,
     ::testing::Values(PairsCase{"filled"}, PairsCase{"added"}, PairsCase{"bits"},
                       PairsCase{"masked"},
-                      PairsCase{"hidden", "is 1 where a token does not see another one"},
-                      PairsCase{"infinite", "is -infinity where a token does not see another one"}),
+                      PairsCase{"hidden", "is a pair mask, 1 where a query does not see a key"},
+                      PairsCase{"infinite",
+                                "is a pair mask, -infinity where a query does not see a key"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(PairsOfTokens, AreRefusedUnlessTheyOnlyMask) {
-  EXPECT_TRUE(refuses([] { convert_pairs("turned"); }, {"adjacency", "no attention mask hides"}));
+  EXPECT_TRUE(refuses([] { convert_pairs("turned"); },
+                      {"adjacency", "no attention uses it as its whole mask"}));
   EXPECT_TRUE(refuses([] { convert_pairs("biased"); }, {"adjacency", "adds a bias"}));
 }
 

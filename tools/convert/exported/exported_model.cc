@@ -712,36 +712,37 @@ ExportedModel read_exported_model(const std::shared_ptr<const ExportedProgram>& 
                                   bool compares) {
   const WorkBudget budget(reading_steps(*program));
   const auto asked = without_unread(program, options.output_indices);
-  const std::vector<Reading> readings = readings_of(with_real_inputs(asked));
-  std::optional<InputError> why;  // of the reading that traced most ops
+  const std::vector<Interpretation> interpretations = interpretations_of(with_real_inputs(asked));
+  std::optional<InputError> why;  // of the interpretation that traced most ops
   size_t reached = 0;
-  for (const Reading& reading : readings) {
+  for (const Interpretation& interpretation : interpretations) {
     const auto reader = [&] {
-      return ModelReader(reading.program, reading.meaning, options, expected_inputs, compares,
-                         reading.is_turned);
+      return ModelReader(interpretation.program, interpretation.meaning, options, expected_inputs,
+                         compares, interpretation.is_turned);
     };
     try {
       ModelReader one = reader();
       try {
         ExportedModel model = one.read();
         model.graph.arrays = arrays_of(*program, one.trace_shape(), model.graph.inputs);
-        if (reading.is_turned) {
+        if (interpretation.is_turned) {
           if (model.columns_first) continue;
           model.tokens_first = true;
           model.graph.array_flags |= kTokensFirst;
           std::vector<uint32_t>& shape = model.graph.output_shape;
           if (shape.size() > 1 && shape[0] == kSequencesExtent) std::swap(shape[0], shape[1]);
         }
-        if (!reading.words.empty()) model.account.given.push_back(reading.words);
-        note_unread(model, *program, *asked, reading.meaning.sides);
+        if (!interpretation.words.empty()) model.account.given.push_back(interpretation.words);
+        note_unread(model, *program, *asked, interpretation.meaning.sides);
         return model;
       } catch (const InputError& error) {
-        if (readings.size() == 1) throw;
-        const bool is_told = !why || (!reading.is_turned && ops_followed(error) > reached);
-        if (is_told) why = error, reached = ops_followed(error);
+        if (interpretations.size() == 1) throw;
+        const bool is_told =
+            !why || (!interpretation.is_turned && refused_op_index(error) > reached);
+        if (is_told) why = error, reached = refused_op_index(error);
       }
-    } catch (const InputError&) {  // its sizes contradict this reading
-      if (readings.size() == 1) throw;
+    } catch (const InputError&) {  // its sizes contradict this interpretation
+      if (interpretations.size() == 1) throw;
     }
   }
   if (why) throw *why;

@@ -40,7 +40,7 @@ class TraceBounds {
   int64_t tokens_of(int64_t rows, ValueId value) const {
     const GraphBuilder& builder = traced_.tracer->builder;
     const uint32_t axis = traced_.graph.axis(value);
-    return builder.tokens_of_rows(rows - builder.constants_on(axis), axis);
+    return builder.tokens_of_rows(rows - builder.constant_rows_of_axis(axis), axis);
   }
 
   // Returns the input that the rows of `value` come from; null for rows of constants, and for

@@ -100,7 +100,7 @@ TEST_F(RowLayouts, HaveHeadsOfOneRowPerSequence) {
 TEST_F(RowLayouts, SayWhyAValueHasNoHeads) {
   const auto why = [&](const LinearExprRef& value) { return head_rows(builder_, *value).why; };
   const std::string_view mixes =
-      "a head mixes elements of several tokens; expected columns of one token in each row";
+      "a row of a head mixes elements of several tokens; expected columns of one token in each row";
   EXPECT_EQ(why(transposed(heads())), mixes);
   // Two of the three tokens, and tokens in another order.
   EXPECT_EQ(why(moved({.shape = {2, 2, 8}, .walk = {2, 2, 8}, .strides = {24, 8, 1}}, features_)),
@@ -108,11 +108,13 @@ TEST_F(RowLayouts, SayWhyAValueHasNoHeads) {
   EXPECT_EQ(why(permuted(with_shape(features_, {3, 2, 8}), {1, 0, 2})), mixes);
   std::vector<int64_t> ids = element_ids_of(*features_);
   std::fill_n(ids.begin(), 8, kNoElement);
-  EXPECT_EQ(why(plain({2, 3, 8}, ids)), "the heads contain zeros; expected columns of each token");
+  EXPECT_EQ(why(plain({2, 3, 8}, ids)),
+            "a head contains zero rows; expected columns of each token");
   std::vector<int64_t> other = element_ids_of(*heads());
   std::swap_ranges(other.begin() + 24, other.begin() + 36, other.begin() + 36);
-  EXPECT_EQ(why(plain({2, 2, 3, 4}, other)),
-            "heads differ between sequences; expected the same columns for all");
+  EXPECT_EQ(
+      why(plain({2, 2, 3, 4}, other)),
+      "heads read different columns in different sequences; expected the same columns for all");
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ TEST_F(Sums, WithFactorsOfColumnsMultiplyEachColumn) {
 TEST_F(Sums, WithARowForEachPositionAreTablesOfPositions) {
   std::vector<double> rows(kTokens * kWidth);
   std::iota(rows.begin(), rows.end(), 0.5);
-  const LinearExprRef table = builder_.of_constant(constant({kTokens, kWidth}, rows));
+  const LinearExprRef table = builder_.constant_expr(constant({kTokens, kWidth}, rows));
   const LinearExprRef made = builder_.materialised(sum(features_, table, 2.0));
   EXPECT_FALSE(builder_.tables.empty());
   EXPECT_EQ(builder_.positions_max(0), kTokens);
@@ -173,7 +173,7 @@ TEST_F(Sums, RefuseTablesThatAreTooShort) {
   fill_position_tables(builder_, {kTokens}, [](uint32_t) { return Array(); });
   EXPECT_EQ(computed(made).size(), kTokens);
   fill_position_tables(builder_, {kTokens + 1}, [](uint32_t) { return Array(); });
-  EXPECT_TRUE(refuses([&] { computed(made); }, {"a position table is too short"}));
+  EXPECT_TRUE(refuses([&] { computed(made); }, {"a position table has fewer rows than the input"}));
 }
 
 // Columns 0 to 3 get a number from one table, and the others from another.
@@ -185,10 +185,10 @@ TEST_F(Sums, WithConstantsOfTwoTablesAreNoRowOfOffsets) {
     const LinearExprRef parts[] = {first, second};
     return sum(scaled(features_, 2.0), moved(beside, parts), 1.0);
   };
-  const LinearExprRef one = builder_.of_constant(constant({kHalf}, {1, 2, 3, 4}));
-  const LinearExprRef other = builder_.of_constant(constant({kHalf}, {5, 6, 7, 8}));
-  EXPECT_FALSE(columns_of_node(builder_, with_constants(one, other)).has_value());
-  const auto found = columns_of_node(builder_, with_constants(one, one));
+  const LinearExprRef one = builder_.constant_expr(constant({kHalf}, {1, 2, 3, 4}));
+  const LinearExprRef other = builder_.constant_expr(constant({kHalf}, {5, 6, 7, 8}));
+  EXPECT_FALSE(folded_input(builder_, with_constants(one, other)).has_value());
+  const auto found = folded_input(builder_, with_constants(one, one));
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->offsets, (std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4}));
   EXPECT_EQ(found->factors, std::vector<double>(kWidth, 2.0));

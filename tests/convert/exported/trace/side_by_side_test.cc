@@ -43,7 +43,8 @@ TEST(InputsSideBySide, HaveTheExamplesOfAllInTheirRows) {
   add_input(program, {.name = "y", .sizes = {{1}, {2}, {2}}}, {10, 20, 30, 40});
   const InputsSideBySide joined = inputs_side_by_side(program, Columns::kFeatures);
   ASSERT_NE(joined.program, nullptr);
-  EXPECT_EQ(joined.words, "inputs are side by side: x is columns 0 to 2, y is columns 3 to 4");
+  EXPECT_EQ(joined.words,
+            "inputs are concatenated along the columns: x is columns 0 to 2, y is columns 3 to 4");
   ASSERT_EQ(joined.program->sample_inputs.size(), 1u);
   const Array& example = joined.program->sample_inputs[0];
   EXPECT_EQ(example.shape(), (Shape{1, 2, 5}));

@@ -219,9 +219,10 @@ TEST(SideInputs, AreDescribedByTheirRole) {
   EXPECT_EQ(described(SideRole::kKept), "input 2 (mask) becomes the lengths");
   EXPECT_EQ(described(SideRole::kLengths), "input 2 (mask) becomes the lengths");
   EXPECT_EQ(described(SideRole::kPositions),
-            "input 2 (mask) is 0, 1, 2, ..., and is not asked for");
-  EXPECT_EQ(described(SideRole::kMarks),
-            "input 2 (mask) becomes the types of tokens, as some ops read rows of padding");
+            "input 2 (mask) is 0, 1, 2, ..., and is not an input of the model");
+  EXPECT_EQ(
+      described(SideRole::kMarks),
+      "input 2 (mask) becomes the token types, as other ops than attention read rows of padding");
 }
 
 TEST(SideInputs, EncodeTheLengthsOfSequences) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers scores and values to attention nodes: heads are told by the columns that they read; masks,
-// slopes and tables by the terms added to the scores.
+// Lowers scores and values to attention nodes. Heads are identified by the columns that they read;
+// masks, slopes and biases by the constants added to the scores.
 //
 //   softmax(q k^T / 8 + causal mask) v      ->  attention(q, k, v) with scale 1/8 and a causal band
 //   softmax(q k^T + 0.5 * (key - query)) v  ->  attention(q, k, v) with slope 0.5
@@ -24,25 +24,26 @@
 
 namespace arenite::convert {
 
-// Terms added to scores are kept in their smallest form. Softmax ignores a constant shared by all
-// scores of a query, so slopes are read off differences.
+// The attention bias is stored in its smallest form: slopes, distances, or pairs. Softmax ignores a
+// constant shared by all scores of a query, so slopes are computed from differences.
 
 namespace {
 
 constexpr double kBiasError = 1e-6;
-constexpr size_t kTermsMax = size_t{1} << 27;  // terms of a model
+constexpr size_t kTermsMax = size_t{1} << 27;  // bias elements of a model
 
 constexpr const char* kOtherRows =
-    "cannot mask or bias the scores of queries and keys on different row axes, as in "
-    "cross-attention; only padding masks are supported";
+    "a mask or a bias is added to scores of queries and keys on different row axes, as in "
+    "cross-attention; only padding masks are supported there";
 
 struct HeadTerms {
-  std::optional<double> slope;  // if terms are linear in the distance
+  std::optional<double> slope;  // if the bias is linear in the distance
   std::vector<double> values;   // otherwise, [tokens, tokens]; -infinity hides a key
-  // Whether terms instead of the mask hide tokens' own keys: in a mask each token sees a key.
+  // Whether the bias hides the key of the query's own token. The mask cannot, as each row of a mask
+  // must show a key.
   bool hide_own = false;
 
-  // Whether the value is no term because the mask hides the key.
+  // Whether the mask hides the key, so that the bias needs no value.
   bool is_masked(size_t query, size_t key, double value) const {
     return std::isinf(value) && !(hide_own && query == key);
   }
@@ -50,7 +51,7 @@ struct HeadTerms {
 
 }  // namespace
 
-void check_terms(size_t numbers) {
+void check_bias_size(size_t numbers) {
   refuse_op_if(numbers > kTermsMax,
                "the attention bias has {} elements; at most {} are supported, so export it with "
                "fewer tokens",
@@ -59,8 +60,8 @@ void check_terms(size_t numbers) {
 
 namespace {
 
-// Splits the terms of a head, [tokens, tokens], into the mask of visible keys and the rest. Throws
-// NotRecognised if a token sees no key and no sink.
+// Splits the constants added to the scores of a head, [tokens, tokens], into a mask and a bias.
+// Throws NotRecognised if a query sees no key and no sink.
 HeadTerms read_terms(std::vector<double> added, bool has_sink, DenseMask& visible) {
   const uint32_t tokens = visible.positions;
   bool sees_nothing = false;
@@ -71,7 +72,8 @@ HeadTerms read_terms(std::vector<double> added, bool has_sink, DenseMask& visibl
     const double largest = *std::max_element(row, row + tokens);
     const bool sees_any = largest > kHiddenScoreMax;
     refuse_op_if(!sees_any && !has_sink,
-                 "the mask hides all keys of token {}; each token must see a key", q);
+                 "the mask hides all keys of token {}; expected at least one visible key per token",
+                 q);
     sees_nothing = sees_nothing || !sees_any;
     std::optional<uint32_t> first;
     for (uint32_t k = 0; k < tokens; ++k) {
@@ -94,8 +96,8 @@ HeadTerms read_terms(std::vector<double> added, bool has_sink, DenseMask& visibl
   return {std::fabs(slope.value_or(0.0)) <= kBiasError ? 0.0 : *slope, {}};
 }
 
-// Returns a term for each distance, 0 if no query sees a key that far; empty if terms at one
-// distance differ.
+// Returns the bias of each distance, 0 if no visible pair has it. Empty if the biases of a distance
+// differ.
 std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
   std::vector<double> values(2 * n - 1, 0.0);
   if (terms.slope) {
@@ -111,7 +113,8 @@ std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
       if (terms.is_masked(q, k, value)) continue;
       if (!is_known[d]) values[d] = value;
       is_known[d] = true;
-      // A query that sees nothing has -infinity, which no other number is near to.
+      // The bias is -infinity for a query without visible keys; a comparison by difference would
+      // give NaN.
       if (std::isinf(value) != std::isinf(values[d])) return {};
       if (std::fabs(value - values[d]) > kBiasError * std::max(1.0, std::fabs(value))) return {};
     }
@@ -119,7 +122,7 @@ std::vector<double> distances_of(const HeadTerms& terms, size_t n) {
   return values;
 }
 
-// Returns a term for each pair; hidden keys are left to the mask.
+// Returns the bias of each pair, 0 for pairs that the mask hides.
 std::vector<double> pairs_of(const HeadTerms& terms, size_t tokens) {
   std::vector<double> values = terms.values;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -131,7 +134,8 @@ std::vector<double> pairs_of(const HeadTerms& terms, size_t tokens) {
   return values;
 }
 
-// Shares the table of a node with an equal one, as the layers of T5 have.
+// Sets the bias table of a node. Shares the table of another node if both are equal, as in the
+// layers of T5.
 void set_terms(const Graph& graph, AttentionBias table, AttentionNode& attention) {
   std::set<const AttentionBias*> tables;
   size_t numbers = table.values.size();
@@ -143,11 +147,11 @@ void set_terms(const Graph& graph, AttentionBias table, AttentionNode& attention
     attention.terms = other->terms;
     return;
   }
-  check_terms(numbers);
+  check_bias_size(numbers);
   attention.terms = std::make_shared<const AttentionBias>(std::move(table));
 }
 
-// Gives an attention node the terms of its heads: slopes, a table, or nothing.
+// Sets the bias of an attention node: slopes, a table, or none.
 void add_terms(std::span<const HeadTerms> heads, uint32_t tokens, const Graph& graph,
                AttentionNode& attention) {
   if (std::ranges::all_of(heads, [](const auto& terms) { return terms.slope.has_value(); })) {
@@ -179,10 +183,10 @@ void add_terms(std::span<const HeadTerms> heads, uint32_t tokens, const Graph& g
   set_terms(graph, std::move(table), attention);
 }
 
-// The columns of each head of queries, keys or values.
+// The columns of queries, keys or values, [heads].
 using Heads = std::vector<std::vector<Column>>;
 
-// Concatenates the columns of every `step`th head.
+// Concatenates the columns of heads 0, step, 2 * step, ...
 std::vector<Column> flat(std::span<const std::vector<Column>> heads, size_t step) {
   std::vector<Column> columns;
   for (size_t h = 0; h < heads.size(); h += step) {
@@ -191,7 +195,7 @@ std::vector<Column> flat(std::span<const std::vector<Column>> heads, size_t step
   return columns;
 }
 
-// Returns how many consecutive query heads share their keys and values.
+// Returns the number of consecutive query heads that share keys and values.
 size_t group_of(std::span<const std::vector<Column>> keys,
                 std::span<const std::vector<Column>> values) {
   for (size_t group = keys.size(); group > 1; --group) {
@@ -218,8 +222,8 @@ class AttentionBuilder {
   LinearExprRef build(const LinearExprRef& all_values) {
     const ScopedAxis on(builder_, queries_.row_axis);
     refuse_op_if(!scores_.has_softmax || scores_.is_logarithm,
-                 "scores are multiplied with values without a softmax over the keys; linear "
-                 "attention, and weights by relu or sigmoid, are not supported");
+                 "scores are multiplied by values without a softmax over the keys; apply one, as "
+                 "linear attention and relu or sigmoid weights are not supported");
     if (!is_whole(keys_) || !is_whole(queries_)) {
       throw NotRecognised(why_not_all_tokens(queries_.rows, keys_.rows));
     }
@@ -237,15 +241,15 @@ class AttentionBuilder {
     const bool has_query = scores_.query != nullptr;
     const Heads queries = has_query ? heads_of(without_factor(scores_.query), queries_) : values;
     const Heads keys = has_query ? heads_of(without_factor(scores_.key), keys_) : values;
-    sinks_ = numbers_of_heads(scores_.sinks);
+    sinks_ = value_per_head(scores_.sinks);
     if (std::ranges::all_of(sinks_, [](double sink) { return sink <= kHiddenScoreMax; })) {
-      sinks_.clear();  // a mask hides them
+      sinks_.clear();  // no weight after the softmax
     }
-    if (is_cross() && !are_all_seen()) constants_ = constants_behind();
+    if (is_cross() && !sees_all_keys()) constants_ = trailing_constant_keys();
     read_masks();
-    const std::vector<double> head_factors = numbers_of_heads(scores_.head_factors);
+    const std::vector<double> head_factors = value_per_head(scores_.head_factors);
     std::vector<ValueId> contexts;
-    // Consecutive heads with equal masks become one node.
+    // Consecutive heads with equal masks share a node.
     for (size_t begin = 0, end = 0; begin < masks_.size(); begin = end) {
       while (end < masks_.size() && masks_[end] == masks_[begin]) ++end;
       const size_t count = end - begin;
@@ -293,19 +297,20 @@ class AttentionBuilder {
   }
 
  private:
-  // The rows of a sequence that are queries or keys.
+  // The row axis of queries or keys, and their rows per sequence.
   struct Side {
     uint32_t row_axis = 0;
     int64_t rows = 0;
   };
 
-  // Adds the table of query terms, and the columns it is multiplied with as an input.
+  // Adds the table of a relative position bias to the node, and the columns it is multiplied by as
+  // an input.
   void add_query_terms(const Heads& queries, AttentionNode& attention,
                        std::vector<ValueId>& inputs) {
     refuse_op_if(is_cross(), kOtherRows);
     refuse_op_if(attention.terms || !attention.slopes.empty() || attention.heads != masks_.size(),
-                 "cannot combine relative position terms with other constants, or with masks that "
-                 "differ between heads");
+                 "relative position biases are combined with other constants, or with masks that "
+                 "differ between heads; expected only one mask for all heads");
     QueryTermsFound own = read_query_terms(builder_, scores_, order_, queries);
     attention.query_terms = std::make_shared<const RelativeBias>(std::move(own.table));
     inputs.push_back(gathered(flat(own.columns, 1), queries_, {}));
@@ -322,7 +327,7 @@ class AttentionBuilder {
     return side.rows == int64_t{builder_.sizes_of(side.row_axis).tokens};
   }
 
-  // Moves a uniform factor of all elements to the scale.
+  // Moves a uniform factor of the value to the scale.
   LinearExprRef without_factor(const LinearExprRef& value) {
     if (value->terms.size() != 1 || value->has_own_factors()) return value;
     LinearExpr bare = *value;
@@ -330,26 +335,27 @@ class AttentionBuilder {
     return make_sum(std::move(bare));
   }
 
-  // Returns the columns of each head of a value [leading..., tokens, dim]. Maps each leading index
-  // to (sequence, head) in order_.
+  // Returns the columns of each head of a value [leading..., tokens, dim]. Checks that leading
+  // indices map to the (sequence, head) in order_, which the first call sets.
   Heads heads_of(const LinearExprRef& given, const Side& side) {
     const ScopedAxis on(builder_, side.row_axis);
     HeadRows found = head_rows(builder_, *builder_.materialised(given));
     refuse_op_if<Cause::kInput>(found.why == kPooledAmongTokens, kPooledAmongTokens);
     refuse_op_if(!found.why.empty(), "{}", found.why);
     for (const std::vector<Column>& columns : found.columns) {
-      refuse_op_if(builder_.row_axis_of_column(columns[0]) != side.row_axis,
-                   "a head mixes elements of several inputs; expected rows of one input");
+      refuse_op_if(
+          builder_.row_axis_of_column(columns[0]) != side.row_axis,
+          "a head has rows of another row axis, such as another input; expected rows of one input");
     }
     if (order_.empty()) order_ = found.heads.order;
     refuse_op_if(found.heads.order != order_,
-                 "queries, keys and values belong to different sequences; expected the same "
-                 "leading dimensions");
+                 "queries, keys and values have different orders of sequences and heads; expected "
+                 "the same leading dimensions");
     return std::move(found.columns);
   }
 
-  // Counts the constant rows of keys after all tokens, as add_bias_kv appends them.
-  uint32_t constants_behind() const {
+  // Counts the constant keys that follow the tokens, as add_bias_kv appends.
+  uint32_t trailing_constant_keys() const {
     const auto& parts = builder_.parts_of(keys_.row_axis);
     const bool has_constants = parts && parts->first == queries_.row_axis && scores_.query &&
                                builder_.is_of_constants(parts->second);
@@ -357,8 +363,8 @@ class AttentionBuilder {
   }
   uint32_t masked_rows() const { return static_cast<uint32_t>(keys_.rows); }
 
-  // Moves constant keys before the tokens, where any mask that looks back shows them. They get
-  // queries of zeros, whose results are cut off.
+  // Moves constant keys before the tokens, where causal masks show them. They get zero queries,
+  // whose results are sliced off.
   ValueId add_with_constants_first(const AttentionNode& attention, std::vector<ValueId> inputs) {
     WeightRef zeros;
     zeros.name = builder_.name + ".no_queries";
@@ -377,8 +383,9 @@ class AttentionBuilder {
     return graph_.add_part(builder_.name + ".tokens", false, all);
   }
 
-  // Returns the terms of all rows with constants first, which see each other causally.
-  std::vector<double> with_constants_first(std::span<const double> added) const {
+  // Returns the added constants [rows, rows] with constant rows first. The constant rows see each
+  // other causally.
+  std::vector<double> move_constants_first(std::span<const double> added) const {
     const size_t rows = masked_rows(), tokens = rows - constants_;
     std::vector<double> all(rows * rows, 0.0);
     for (size_t q = 0; q < rows; ++q) {
@@ -393,10 +400,10 @@ class AttentionBuilder {
   }
 
   void read_head_mask(std::vector<double> added) {
-    if (constants_ != 0) added = with_constants_first(added);
+    if (constants_ != 0) added = move_constants_first(added);
     DenseMask dense(static_cast<uint32_t>(keys_.rows));
     terms_.push_back(read_terms(std::move(added), !sinks_.empty(), dense));
-    check_terms(terms_.size() * terms_.back().values.size());
+    check_bias_size(terms_.size() * terms_.back().values.size());
     const Mask mask =
         BufferMask{std::make_shared<const DenseMask>(std::move(dense)), builder_.name};
     const auto known = std::ranges::find(graph_.masks, mask);
@@ -404,13 +411,13 @@ class AttentionBuilder {
     if (known == graph_.masks.end()) graph_.masks.push_back(mask);
   }
 
-  // Reads the terms of cross-attention as a table of pairs; -infinity hides a key. Both sides have
-  // a fixed length.
+  // Reads the constants added to scores of cross-attention as a table of pairs, where -infinity
+  // hides a key. REQUIRES: fixed numbers of queries and keys.
   void read_pairs(size_t heads) {
     refuse_op_if(!builder_.fixes_rows || scores_.sink || scores_.zeroed, kOtherRows);
     const auto keys = static_cast<size_t>(keys_.rows), queries = static_cast<size_t>(queries_.rows);
     std::vector<double> all = stretched_reals(*scores_.added, scores_.shape);
-    check_terms(heads * queries * keys);
+    check_bias_size(heads * queries * keys);
     AttentionBias table = {ScoreTerms::kPairs,
                            static_cast<uint32_t>(heads),
                            static_cast<uint32_t>(keys),
@@ -420,8 +427,9 @@ class AttentionBuilder {
     for (size_t i = 0; i < all.size(); i += keys) {
       const auto row = std::span(all).subspan(i, keys);
       const double largest = *std::ranges::max_element(row);
-      refuse_op_if(!(largest > kHiddenScoreMax),
-                   "the mask hides all keys of a query; each query must see a key");
+      refuse_op_if(
+          !(largest > kHiddenScoreMax),
+          "the mask hides all keys of a query; expected at least one visible key per query");
       for (double& number : row) {
         if (!(number > largest + kHiddenScoreMax))
           number = -std::numeric_limits<double>::infinity();
@@ -441,7 +449,7 @@ class AttentionBuilder {
     for (const auto& [sequence, head] : order_) heads = std::max<size_t>(heads, head + 1);
     if (is_cross() && constants_ == 0) {
       masks_.resize(heads, band_of_all());
-      if (!are_all_seen()) read_pairs(heads);
+      if (!sees_all_keys()) read_pairs(heads);
       return;
     }
     const auto tokens = static_cast<size_t>(keys_.rows);
@@ -471,8 +479,8 @@ class AttentionBuilder {
     builder_.limit_positions(scores_.positions_max);
   }
 
-  // Whether all queries see all keys, with equal terms for all keys of a query.
-  bool are_all_seen() const {
+  // Whether all queries see all keys, with the same constant added for all keys of a query.
+  bool sees_all_keys() const {
     if (!scores_.added) return true;
     Shape shape = scores_.shape;  // without a sink
     shape.back() = keys_.rows;
@@ -491,24 +499,25 @@ class AttentionBuilder {
     return known == graph_.masks.end() ? graph_.add_band(kUnlimited, kUnlimited) : index;
   }
 
-  // Returns the number of each head; empty without `numbers`.
-  std::vector<double> numbers_of_heads(const std::optional<Array>& numbers) const {
+  // Returns an element of `numbers` for each head; empty if there are none.
+  std::vector<double> value_per_head(const std::optional<Array>& numbers) const {
     if (!numbers) return {};
-    const std::vector<double> factors = stretched_reals(*numbers, joined(lead_, 1, 1));
+    const std::vector<double> factors = stretched_reals(*numbers, matrices_shape(lead_, 1, 1));
     std::map<uint32_t, double> of_heads;
     for (size_t i = 0; i < order_.size(); ++i) {
       const double known = of_heads.emplace(order_[i].second, factors[i]).first->second;
-      refuse_op_if(known != factors[i],
-                   "factors or sinks of heads differ between sequences; expected the same for all");
+      refuse_op_if(
+          known != factors[i],
+          "the factors or sinks of a head differ between sequences; expected the same for all");
     }
     std::vector<double> result;
     for (const auto& [head, factor] : of_heads) result.push_back(factor);
     return result;
   }
 
-  // Gathers columns, each times its factor if there are factors. Beside heads with factors, a slice
-  // of a linear layer becomes a layer of its own, so that nothing is computed twice; a pass joins
-  // such layers.
+  // Gathers columns, and multiplies each by its factor unless `factors` is empty. If heads have
+  // factors, replaces slices of a linear layer by layers of their own, so that nothing is computed
+  // twice; a pass merges such layers.
   ValueId gathered(const std::vector<Column>& columns, const Side& side,
                    const std::vector<double>& factors) const {
     const ScopedAxis on(builder_, side.row_axis);
@@ -542,7 +551,7 @@ class AttentionBuilder {
         }
       }
     }
-    return plain(joined(lead_, queries_.rows, value_dim), std::move(element_ids));
+    return plain(matrices_shape(lead_, queries_.rows, value_dim), std::move(element_ids));
   }
 
   std::string why_not_all_tokens(int64_t queries, int64_t keys) const {
@@ -554,18 +563,17 @@ class AttentionBuilder {
                     builder_.row_of(next) == builder_.row_of(first) + builder_.sizes.tokens;
     }
     const char* const why =
-        is_of_batch ? "attention runs across the batch; use batch_first=True, or export the model "
-                      "for an example [tokens, 1, ..]"
+        is_of_batch ? "attention is between sequences of the batch; use batch_first=True, or "
+                      "export the model for an example [tokens, 1, ..]"
         : queries == keys && keys > builder_.sizes.tokens
-            ? "rows between those of tokens are not supported; concatenate them before or after "
-              "all tokens"
-        : queries == keys ? "attention within sliced windows is not supported; attend from all "
-                            "tokens to all, with a mask that hides other windows"
+            ? "other rows are between those of tokens; concatenate them before or after all tokens"
+        : queries == keys ? "attention is within sliced windows; attend from all tokens to all, "
+                            "with a mask that hides other windows"
         : queries == builder_.sizes.tokens
-            ? "keys of some of the tokens are not supported; attend to all, with a mask that hides "
-              "the others"
-            : "queries of some of the tokens are not supported; attend from all, then slice or "
-              "pool the rows, as in attention(x, x, x)[:, -1]";
+            ? "keys are of some tokens only; attend to all tokens, with a mask that hides the "
+              "others"
+            : "queries are of some tokens only; attend from all tokens, then slice or pool the "
+              "rows, as in attention(x, x, x)[:, -1]";
     return fmt::format("found {} queries and {} keys for {} tokens: {}", queries, keys,
                        builder_.sizes.tokens, why);
   }
@@ -574,15 +582,15 @@ class AttentionBuilder {
   Graph& graph_;
   const Scores& scores_;
   const Side keys_, queries_;
-  bool is_plain_ = true;  // no head has factors of its own
+  bool is_plain_ = true;  // no head has a factor
   double scale_;
-  uint32_t constants_ = 0;  // rows of constants before the tokens
+  uint32_t constants_ = 0;  // constant keys
   Shape lead_;
   std::vector<std::pair<uint32_t, uint32_t>> order_;  // (sequence, head) of each leading index
-  std::vector<uint32_t> masks_;                       // index in Graph::masks, of each head
-  std::vector<HeadTerms> terms_;                      // of each head
-  std::optional<AttentionBias> pairs_;                // of all heads, for cross-attention
-  std::vector<double> sinks_;                         // of each head; or empty
+  std::vector<uint32_t> masks_;                       // [heads], indices in Graph::masks
+  std::vector<HeadTerms> terms_;                      // [heads]
+  std::optional<AttentionBias> pairs_;                // of cross-attention
+  std::vector<double> sinks_;                         // [heads], or empty
 };
 
 }  // namespace
@@ -592,14 +600,14 @@ LinearExprRef attend(GraphBuilder& builder, const Scores& given,
   Scores scores = with_zero_key(builder, given, given_values);
   const LinearExprRef values = scores.sink ? given_values : with_zero_value(builder, given_values);
   if (builder.fixes_rows) {
-    if (scores.query) scores.query = with_own_rows(builder, scores.query);
+    if (scores.query) scores.query = subsampled_rows(builder, scores.query);
     if (scores.query_terms && builder.reads_images()) {
       return attend(builder, *query_terms_as_columns(builder, scores), values);
     }
     if (const auto made = attend_in_windows(builder, scores, values)) return *made;
   }
   std::optional<WholeAttention> whole;
-  if (scores.has_softmax) whole = without_windows(builder, scores, values);
+  if (scores.has_softmax) whole = lower_windows(builder, scores, values);
   LinearExprRef result =
       whole ? moved(whole->back, AttentionBuilder(builder, whole->scores).build(whole->values))
             : AttentionBuilder(builder, scores).build(values);

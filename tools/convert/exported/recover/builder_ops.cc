@@ -38,24 +38,25 @@ LinearExprRef row_of_sequence(GraphBuilder& builder, const LinearExprRef& value,
 
 namespace {
 
-// Replaces an epsilon of 0 without effect on any row: the square of the default of
+// Replaces an epsilon of 0, and is too small to change a result: the square of the default of
 // torch.nn.functional.normalize.
 constexpr double kNormEpsilonMin = 1e-24;
 
-// Applies an elementwise op, whose node `add` adds, to `value`, all of one producer.
+// Applies an elementwise op, whose node `add` adds. REQUIRES: all elements are of one producer.
 template <typename Add>
 LinearExprRef each_element(GraphBuilder& builder, const LinearExprRef& value, const Add& add) {
   const Producer producer = builder.producer(value->at(0));
   refuse_op_if(producer.kind != Producer::Kind::kNode,
-               "cannot compute with only token ids, pixels or constants; expected features, or "
+               "an op has only token ids, pixels or constants as input; expected features, or "
                "results of a layer");
-  return in_place(value, producer_of(value->at(0)),
-                  builder.producer_of_node(add(producer.node), producer.rows));
+  return replace_producer(value, producer_of(value->at(0)),
+                          builder.producer_of_node(add(producer.node), producer.rows));
 }
 
-// Adds an embedding; its rows for the elements of `ids` are `rows`.
-LinearExprRef embedded(GraphBuilder& builder, EmbeddingNode node, const LinearExprRef& ids,
-                       std::vector<uint32_t> rows, uint32_t width) {
+// Adds an embedding node. Element i of `ids` reads row rows[i] of the node.
+LinearExprRef add_embedding_node(GraphBuilder& builder, EmbeddingNode node,
+                                 const LinearExprRef& ids, std::vector<uint32_t> rows,
+                                 uint32_t width) {
   const ValueId made = builder.graph.add_embedding(builder.name, std::move(node), width,
                                                    builder.graph.inputs[builder.row_axis()].axis);
   Shape shape = ids->shape;
@@ -69,8 +70,8 @@ LinearExprRef embedded(GraphBuilder& builder, EmbeddingNode node, const LinearEx
   return on_rows(builder, {made, width, std::move(rows), builder.sizes.rows()}, shape, made, width);
 }
 
-// Appends rows of zeros, which no id of the author's looks up.
-WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
+// Appends zero rows, which no id of the program looks up.
+WeightRef pad_with_zero_rows(const WeightRef& weight, uint32_t rows) {
   if (weight.rows == rows) return weight;
   WeightRef longer;
   longer.name = weight.name;
@@ -84,18 +85,18 @@ WeightRef with_rows(const WeightRef& weight, uint32_t rows) {
   return longer;
 }
 
-// Pads all tables of an input to the longest where each serves some places of a sequence, such as
-// one table for each column.
-WeightRef with_rows_of_all(GraphBuilder& builder, WeightRef table) {
+// Pads `table`, and all token tables of its input, to the rows of the longest, for programs with a
+// table for each position of a sequence.
+WeightRef pad_all_tables(GraphBuilder& builder, WeightRef table) {
   GraphInput& input = builder.graph.inputs[builder.row_axis()];
   const uint32_t rows = std::max(input.vocab_size, table.rows);
   input.vocab_size = rows;
   for (const ValueId value : builder.graph.order()) {
     auto* other = builder.graph.as<EmbeddingNode>(value);
     const bool is_of_input = other != nullptr && builder.graph.axis(value) == input.axis;
-    if (is_of_input && other->tokens) other->tokens = with_rows(*other->tokens, rows);
+    if (is_of_input && other->tokens) other->tokens = pad_with_zero_rows(*other->tokens, rows);
   }
-  return with_rows(table, rows);
+  return pad_with_zero_rows(table, rows);
 }
 
 }  // namespace
@@ -110,14 +111,14 @@ LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const L
   for (size_t i = 0; i < count; ++i) {
     const bool is_id = kind == Producer::Kind::kTokens || are_types;
     refuse_op_if(!ids->is_plain() || builder.producer(ids->at(i)).kind != kind || !is_id,
-                 "the lookup indices are not the token ids; expected the ids unchanged");
+                 "the lookup indices are not token ids; expected the model's input unchanged");
     rows.push_back(static_cast<uint32_t>(index_of(ids->at(i))));
   }
   WeightRef weight = weight_of(builder.program, table, false);
   GraphInput& input = builder.graph.inputs[builder.row_axis()];
   uint32_t& rows_max = are_types ? input.token_types : input.vocab_size;
   if (count < sizes.rows() && !are_types) {
-    weight = with_rows_of_all(builder, std::move(weight));
+    weight = pad_all_tables(builder, std::move(weight));
     input.ids_of_places.resize(sizes.tokens, UINT32_MAX);
     for (const uint32_t row : rows) {
       uint32_t& ids_end = input.ids_of_places[row % sizes.tokens];
@@ -125,11 +126,12 @@ LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const L
     }
   }
   refuse_op_if(rows_max != 0 && rows_max != weight.rows,
-               "token ids are looked up in tables of different lengths; expected one vocabulary");
+               "token ids are looked up in tables of different lengths; expected as many rows in "
+               "each table");
   rows_max = weight.rows;
   EmbeddingNode node;
   (are_types ? node.types : node.tokens) = weight;
-  return embedded(builder, std::move(node), ids, std::move(rows), weight.columns);
+  return add_embedding_node(builder, std::move(node), ids, std::move(rows), weight.columns);
 }
 
 LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
@@ -144,17 +146,17 @@ LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
     rows.push_back(static_cast<uint32_t>(index_of(ids->at(i))));
   }
   const uint32_t width = node.positions->columns;
-  return embedded(builder, std::move(node), ids, std::move(rows), width);
+  return add_embedding_node(builder, std::move(node), ids, std::move(rows), width);
 }
 
 LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& given, NormSpec spec) {
   refuse_op_if(!(spec.epsilon >= 0.0) || !std::isfinite(static_cast<float>(spec.epsilon)),
-               "epsilon is negative, infinite or NaN; expected a small number");
+               "epsilon is negative, infinite or NaN; expected a small number of at least 0");
   spec.epsilon = std::max(spec.epsilon, kNormEpsilonMin);
   const LinearExprRef value =
       on_one_producer(builder, as_windows(builder, builder.materialised(given)));
   const size_t width = spec.gain.size();
-  // The columns of a run may be permuted, equally in each row.
+  // The columns may be permuted, if all rows have the same order.
   std::vector<uint32_t> order(width);
   std::vector<bool> is_there(width, false);
   for (size_t i = 0; i < width && i < value->elements(); ++i) {
@@ -168,8 +170,8 @@ LinearExprRef norm(GraphBuilder& builder, const LinearExprRef& given, NormSpec s
                          first == value->at(i - i % width) - order[0] &&
                          producer_of(first) == producer_of(value->at(0));
     refuse_op_if(!in_line,
-                 "cannot normalize columns that are not contiguous in the layer before; expected "
-                 "each row side by side");
+                 "the normalized columns are not contiguous in the layer before; expected all "
+                 "columns of a row, or of a head");
   }
   const NormSpec given_spec = spec;
   for (size_t i = 0; i < width; ++i) {
@@ -191,7 +193,7 @@ LinearExprRef normalize(GraphBuilder& builder, const LinearExprRef& given, NormK
 
 LinearExprRef activation(GraphBuilder& builder, const LinearExprRef& given, ActivationNode body) {
   LinearExprRef value = builder.materialised(given);
-  // Layers over tokens may leave some elements of a node out.
+  // After a layer over tokens, the value may read only some elements of the node.
   bool is_of_one = builder.fixes_rows && value->is_plain();
   for (size_t i = 0; i < value->elements() && is_of_one; ++i) {
     is_of_one =
@@ -207,7 +209,8 @@ namespace {
 
 constexpr size_t kSummedTokensMax = 16;
 
-// Returns the mean of a few tokens along the last dimension; nullopt if they are too many.
+// Lowers a mean over a few tokens along the last dimension to a sum of select nodes; nullopt for
+// other values.
 std::optional<LinearExprRef> mean_of_some(GraphBuilder& builder, const LinearExprRef& value) {
   const auto tokens = static_cast<size_t>(value->shape.back());
   const TraceSizes& sizes = builder.sizes;
@@ -259,10 +262,10 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
   const uint32_t from = producer_of(value->at(0));
   const uint32_t width = builder.producer_at(from).width;
   refuse_op_if(tokens != sizes.tokens || builder.producer_at(from).rows != sizes.rows(),
-               "cannot pool some of the tokens, or some of their columns; output all tokens, and "
-               "pool in your program");
+               "some tokens, or some columns of theirs, are pooled; expected all, so output all "
+               "tokens and pool them in your program");
   const uint32_t to = builder.selected(from, kind);
-  // The order of tokens matters only for the first and the last one.
+  // The order of tokens matters only to select the first or the last.
   const bool is_of_set = kind == SelectKind::kMean || kind == SelectKind::kMax;
   std::vector<bool> is_seen(tokens);
   std::vector<int64_t> made;
@@ -288,12 +291,11 @@ LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& given, size_t a
 LinearExprRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape shape,
                          const std::vector<int64_t>& rows) {
   const int64_t width = table->shape()[1];
-  const LinearExprRef whole = builder.of_constant(table);
+  const LinearExprRef whole = builder.constant_expr(table);
   std::vector<int64_t> element_ids;
   for (const int64_t row : rows) {
-    refuse_op_if(
-        row < 0 || row >= table->shape()[0],
-        "the lookup reads rows outside its table; expected indices below its number of rows");
+    refuse_op_if(row < 0 || row >= table->shape()[0],
+                 "a lookup index is outside the table; expected 0 to its number of rows less 1");
     for (int64_t c = 0; c < width; ++c) {
       element_ids.push_back(whole->at(static_cast<size_t>(row * width + c)));
     }
@@ -306,7 +308,7 @@ LinearExprRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape 
 
 void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
                           const ConstantAt& constant_at) {
-  std::vector<uint32_t> tokens_of_all = positions;  // constant rows exist at any length
+  std::vector<uint32_t> tokens_of_all = positions;  // at least 1: constant rows exist at any length
   for (uint32_t& tokens : tokens_of_all) tokens = std::max(1u, tokens);
   for (const PositionTable& table : builder.tables) {
     const ScopedAxis on(builder, table.row_axis);
@@ -318,8 +320,8 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
     const uint32_t rows_max = is_of_input ? builder.rows_of_tokens(positions[table.row_axis], axis)
                                           : builder.graph.all_rows(tokens_of_all)[axis];
     refuse_op_if(uint64_t{rows_max} * columns > ElementLimit::current(),
-                 "the table of {} positions of {} columns is too large; pass --context N, the "
-                 "positions that you need",
+                 "the position table has {} rows of {} columns, which is too large; pass --context "
+                 "N with the number of positions that you need",
                  rows_max, columns);
     weight.rows = rows_max;
     set_exact(weight, [table, columns, rows_max, tokens, constant_at] {
@@ -327,7 +329,8 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
       for (const TablePart& part : table.parts) {
         const bool is_as_traced =
             part.stride == 0 || rows_max == tokens || part.constant->value() == kNoValue;
-        // Dimensions after that of positions keep their extent, and those before it have extent 1.
+        // Only the extent of the dimension of positions may change: dimensions before it have
+        // extent 1.
         const Array::Reals values =
             (is_as_traced ? part.constant->array() : constant_at(part.constant->value()))
                 .to_reals();
@@ -336,7 +339,8 @@ void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& po
           const auto row = static_cast<int64_t>(i / columns);
           const auto index = static_cast<size_t>(part.first_row[c] + row * part.stride);
           refuse_op_if(index >= values.size(),
-                       "a position table is too short; expected a row for each position");
+                       "a position table has fewer rows than the input has positions; pass a "
+                       "smaller --context");
           rows[i] += part.factors[c] * values[index];
         }
       }

@@ -2,7 +2,7 @@
 // Concatenates rows of several row axes and of constants, and interleaves rows of several kinds.
 //
 //   torch.cat([x, memory], 1)             ->  join(x, memory) on a row axis of its own
-//   torch.stack([s, a], 2).flatten(1, 2)  ->  rows s0 a0 s1 a1 .. of concat(s, a)
+//   torch.stack([s, a], 2).flatten(1, 2)  ->  interleaved rows s0 a0 s1 a1 .. of concat(s, a)
 //   joined[:, :x.shape[1]]                ->  first part of the join
 
 #include <algorithm>
@@ -19,14 +19,14 @@
 namespace arenite::convert {
 namespace {
 
-// The rows along the last dimension but one, as all rows of a node.
+// A value [.., rows, columns] whose rows are all rows of a node.
 struct RowsOfNode {
   ValueId node = 0;
   uint32_t row_axis = 0;
   uint32_t rows = 0;  // per sequence
 };
 
-// Returns the rows of a node as a value [.., rows, columns].
+// Returns all rows of a node as a value of `shape`, [.., rows, columns].
 LinearExprRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
                                const HeadOrder& heads, const Shape& shape) {
   const ScopedAxis on(builder, rows.row_axis);
@@ -46,8 +46,8 @@ LinearExprRef rows_as_elements(GraphBuilder& builder, const RowsOfNode& rows,
   return plain(shape, std::move(element_ids));
 }
 
-// Returns constants [.., rows, columns] as rows of a node with all heads side by side; nullopt if
-// sequences differ.
+// Adds a node of constants [.., rows, columns], which concatenates the heads along its columns.
+// Returns nullopt if sequences have different constants.
 std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Reals& values,
                                         const Shape& shape, const HeadOrder& heads,
                                         const std::string& name) {
@@ -69,9 +69,9 @@ std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Real
   return RowsOfNode{node, builder.row_axis_on(builder.graph.axis(node), weight.rows), weight.rows};
 }
 
-// Returns the elements of a value made of constants and zeros; nullopt for any other value.
-std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
-                                                 const LinearExpr& value, std::string& name) {
+// Returns the elements of a value that has only constants and zeros; nullopt for any other value.
+std::optional<Array::Reals> constant_elements(const GraphBuilder& builder, const LinearExpr& value,
+                                              std::string& name) {
   if (!value.is_plain()) return std::nullopt;
   std::map<uint32_t, Array::Reals> tables;
   Array::Reals numbers;
@@ -91,8 +91,8 @@ std::optional<Array::Reals> numbers_of_constants(const GraphBuilder& builder,
   return numbers;
 }
 
-// Reads rows [.., rows, columns] as all rows of a row axis, or as one row per sequence, and fills
-// in `heads`. Returns nullopt for any other rows.
+// Reads a value [.., rows, columns] as all rows of a row axis, or as one row per sequence, and sets
+// `heads`. Returns nullopt for any other value.
 std::optional<RowsOfNode> rows_on_axis(GraphBuilder& builder, const LinearExpr& value,
                                        HeadOrder& heads) {
   const HeadRows found = head_rows(builder, value);
@@ -178,9 +178,9 @@ class JoinedRows {
     for (size_t i = 0; i < values_.size(); ++i) {
       std::string name;
       if (!parts[i]) {
-        const auto numbers = numbers_of_constants(builder_, *values_[i], name);
+        const auto numbers = constant_elements(builder_, *values_[i], name);
         if (!numbers) return std::nullopt;
-        // A row of zeros beside heads is a key that attention sees as a sink.
+        // A zero row for several heads is a key that attention reads as a sink.
         const bool are_zeros =
             std::ranges::all_of(*numbers, [](double number) { return number == 0.0; });
         const Shape& own = values_[i]->shape;
@@ -190,7 +190,7 @@ class JoinedRows {
       if (!parts[i]) return std::nullopt;
       all.push_back(*parts[i]);
     }
-    // Joining in pairs makes few kinds of joined rows.
+    // A binary tree of concatenations adds few different row axes.
     for (size_t count = all.size(); count > 1; count = (count + 1) / 2) {
       for (size_t i = 0; i < count; i += 2) {
         all[i / 2] = i + 1 < count ? joined_with(builder_, all[i], all[i + 1]) : all[i];
@@ -217,7 +217,7 @@ class JoinedRows {
   }
 
   GraphBuilder& builder_;
-  std::vector<size_t> order_;  // of dimensions, with that of rows before the last
+  std::vector<size_t> order_;  // permutation of dimensions to [.., rows, columns]
   std::vector<LinearExprRef> values_;
 };
 
@@ -233,11 +233,11 @@ std::optional<LinearExprRef> concat_rows(GraphBuilder& builder,
   }
   const bool are_one =
       !row_axes.empty() && std::ranges::count(row_axes, row_axes[0]) == std::ssize(values);
-  // Values of one row axis are concatenated column by column elsewhere.
+  // Other code concatenates the columns of values on one row axis.
   const bool are_columns =
       are_one && (dim + 1 == values[0]->shape.size() || !builder.reads_images());
   if (are_columns) return std::nullopt;
-  // Columns that precede the tokens are transposed.
+  // If the tokens are the last dimension, all values are transposed first.
   if (dim + 1 < values[0]->shape.size()) return JoinedRows(builder, values, dim).join();
   std::vector<LinearExprRef> as_rows;
   for (const LinearExprRef& value : values) as_rows.push_back(transposed(value));
@@ -274,7 +274,7 @@ LinearExprRef rows_beside_tokens(GraphBuilder& builder, const LinearExprRef& val
     has_values = has_values || kinds[begin] == Kind::kOfSequence;
     if (kinds[begin] != Kind::kConstant) continue;
     std::string name;
-    const auto numbers = numbers_of_constants(builder, *parts.back(), name);
+    const auto numbers = constant_elements(builder, *parts.back(), name);
     if (!numbers) return value;
     has_values =
         has_values || std::ranges::any_of(*numbers, [](double number) { return number != 0.0; });
@@ -303,7 +303,7 @@ std::optional<LinearExprRef> rows_of_constants(GraphBuilder& builder, const Cons
 
 namespace {
 
-// Consecutive rows of a value [.., columns], the same in each sequence.
+// Rows begin .. begin + count - 1 of each sequence, with these columns.
 struct Run {
   std::vector<Column> columns;
   uint32_t begin = 0, count = 0;
@@ -324,15 +324,15 @@ std::optional<Run> run_of_rows(const GraphBuilder& builder, const LinearExpr& va
 
 }  // namespace
 
-LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef slice_of_concat(GraphBuilder& builder, const LinearExprRef& value) {
   const auto found = builder.row_axes() > 1 ? builder.row_axis_of(*value) : std::nullopt;
   if (!found || !builder.parts_of(*found) || !value->is_plain() || value->shape.empty()) {
     return value;
   }
   auto run = run_of_rows(builder, *value);
-  // A selected row is a per-sequence row already.
+  // A single selected row is per sequence, and needs no slice.
   if (!run || (run->count == 1 && value->shape.size() < 3)) return value;
-  std::vector<bool> are_first;  // path from the whole to the part with these rows
+  std::vector<bool> are_first;  // the part taken at each level of the tree
   uint32_t row_axis = *found;
   while (run->count != builder.sizes_of(row_axis).tokens) {
     if (!builder.parts_of(row_axis)) return value;
@@ -344,7 +344,7 @@ LinearExprRef part_of_joined(GraphBuilder& builder, const LinearExprRef& value) 
     row_axis = are_first.back() ? first : second;
   }
   if (are_first.empty()) return value;
-  // A single row is the first or the last one of a part, and a per-sequence row.
+  // A single row at an end of a part is selected, and becomes a per-sequence row.
   const bool ends_first = are_first.back();
   while (run->count == 1 && !are_first.empty() && are_first.back() == ends_first) {
     are_first.pop_back();
@@ -363,18 +363,18 @@ namespace {
 
 constexpr size_t kKindsMax = 8;  // of interleaved rows
 
-// Returns the columns of each kind of interleaved rows, [.., columns]; kinds are of different
-// producers, or parts of rows. Empty for any other value.
-std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
-                                               const LinearExpr& value) {
+// Returns the columns of each kind of interleaved rows in a value [.., columns]. Kinds have
+// different producers, or different columns. Empty for any other value.
+std::vector<std::vector<Column>> interleaved_kinds(const GraphBuilder& builder,
+                                                   const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const size_t all = builder.sizes.rows(), rows = value.elements() / width;
   if (rows % all != 0 || rows / all < 2 || rows / all > kKindsMax) return {};
   const size_t count = rows / all;
-  // Interleaved rows share a dimension with the tokens; heads have a dimension of their own, or
-  // share that of sequences.
+  // Interleaved rows share a dimension with the tokens. Heads have a dimension of their own, or
+  // share the dimension of sequences.
   const auto in_turn = static_cast<int64_t>(count * builder.sizes.tokens);
-  const ptrdiff_t sequences = value.shape.size() < 3 ? 0 : 1;  // dimensions
+  const ptrdiff_t sequences = value.shape.size() < 3 ? 0 : 1;  // dimensions of sequences
   if (std::count(value.shape.begin() + sequences, value.shape.end() - 1, in_turn) == 0) return {};
   const auto layout = row_layout(builder, value);
   if (!layout) return {};
@@ -387,7 +387,7 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
     kinds.push_back(layout->kinds[kind]);
     sources.insert(kinds.back()[0].first);
   }
-  // Kinds of one producer must not be heads.
+  // If kinds share a producer, the shape must rule out heads.
   const bool are_rows = value.shape.size() == 3 && value.shape[1] == in_turn &&
                         value.shape[0] == builder.sizes.sequences && builder.sizes.tokens > 1;
   return sources.size() == count || are_rows ? kinds : std::vector<std::vector<Column>>{};
@@ -395,14 +395,14 @@ std::vector<std::vector<Column>> kinds_in_turn(const GraphBuilder& builder,
 
 }  // namespace
 
-LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef interleaved_rows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!value->is_plain() || value->shape.size() < 2 || value->elements() == 0 ||
       !builder.is_node(value->at(0)) ||
       (value->terms[0].places.is_whole() && value->shape.size() != 3)) {
     return value;
   }
   const ScopedAxis on(builder, *value);
-  const std::vector<std::vector<Column>> kinds = kinds_in_turn(builder, *value);
+  const std::vector<std::vector<Column>> kinds = interleaved_kinds(builder, *value);
   std::vector<Column> columns;  // of all kinds
   for (const std::vector<Column>& kind : kinds) {
     for (const Column& column : kind) {
@@ -417,7 +417,7 @@ LinearExprRef rows_in_turn(GraphBuilder& builder, const LinearExprRef& value) {
   return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), value->shape);
 }
 
-LinearExprRef rows_side_by_side(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef deinterleaved_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const auto found = builder.row_axis_of(*value);
   const bool is_plain = value->is_plain() && !value->shape.empty() && value->elements() != 0;
   if (!found || !is_plain || builder.graph_axis_of(*found).kind != AxisKind::kTurns) return value;
@@ -436,7 +436,7 @@ LinearExprRef rows_side_by_side(GraphBuilder& builder, const LinearExprRef& valu
   for (uint32_t row = 0; row < rows; ++row) {
     if (is_there[row] != is_there[row % axis.rows]) return value;
   }
-  // An element has the same index in both nodes.
+  // Elements keep their index: [rows, columns] is only reshaped.
   std::map<uint32_t, uint32_t> to;  // by producer
   std::vector<int64_t> element_ids;
   const uint32_t row_axis = builder.row_axis_on(axis.source, builder.sizes.tokens / axis.rows);
@@ -486,9 +486,10 @@ std::optional<LinearExprRef> columns_of_constants(GraphBuilder& builder,
     return std::nullopt;
   }
   const ScopedAxis on(builder, *like);
-  // Rows of a token that begin with different columns, such as heads, get columns of their own.
+  // If a token has several rows that begin with different columns, such as heads, each kind gets
+  // its own columns.
   std::map<Column, uint32_t> kinds;
-  std::vector<std::pair<uint32_t, uint32_t>> rows;  // row and kind
+  std::vector<std::pair<uint32_t, uint32_t>> rows;  // node row and kind
   for (size_t i = 0; i < like->elements(); i += step) {
     const int64_t number = like->at(i);
     const bool is_token = builder.is_node(number) && !builder.is_per_sequence(number) &&

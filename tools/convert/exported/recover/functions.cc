@@ -17,11 +17,11 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kProbedRowsMin = 12;     // two rows would fit any gain and bias
-constexpr size_t kLinearWidthMax = 1024;  // wider matrices take long to find
+constexpr size_t kProbedRowsMin = 12;     // any gain and bias fit two rows
+constexpr size_t kLinearWidthMax = 1024;  // wider matrices take too many evaluations
 constexpr size_t kProbedMax = size_t{1} << 22;
-constexpr size_t kSetMax = 64;    // integers of one constant, such as a set of ids
-constexpr double kRiseMax = 1e8;  // larger results make all others agree
+constexpr size_t kSetMax = 64;    // integers in one constant, such as a set of ids
+constexpr double kRiseMax = 1e8;  // beside larger results, differences of others vanish
 
 void collect_numbers(const Argument& argument, std::set<double>& numbers) {
   if (const double* real = argument.as<double>()) numbers.insert(*real);
@@ -47,7 +47,7 @@ void collect_numbers(const Function& function, std::set<const Call*>& seen,
   }
 }
 
-// Returns a nearly normal number, equal on every machine: a sum of uniforms.
+// Returns a nearly normal random number: a sum of uniforms, which is equal on all machines.
 double normal(std::mt19937_64& random) {
   double sum = -2.0;
   uint64_t bits = random();
@@ -55,8 +55,8 @@ double normal(std::mt19937_64& random) {
   return sum * std::numbers::sqrt3;
 }
 
-// Samples rows around 0, around 0.4, and large ones, which reach the plateaus of functions that
-// saturate.
+// Evaluates the function on random rows around 0, around 0.4, and with large elements, where
+// functions saturate.
 Samples samples_of(const Function& function, OpBudget& budget) {
   const Shape& shape = function.base->shape;
   Samples samples;
@@ -70,7 +70,7 @@ Samples samples_of(const Function& function, OpBudget& budget) {
       const double number = normal(random);
       each = i % 3 == 0 ? 1.7 * number : i % 3 == 1 ? 0.4 + 0.6 * number : 5.0 * number;
     }
-    budget.live_elements = OpBudget{}.live_elements;  // earlier probes are freed
+    budget.live_elements = OpBudget{}.live_elements;  // earlier samples are freed
     const Array::Reals y = evaluate(function, Array::real(shape, x), budget).to_reals();
     samples.x.insert(samples.x.end(), x.begin(), x.end());
     samples.y.insert(samples.y.end(), y.begin(), y.end());
@@ -79,8 +79,8 @@ Samples samples_of(const Function& function, OpBudget& budget) {
   return samples;
 }
 
-// Fits W x + b to each row: b is the result for 0, column k of W the result for unit vector k, less
-// b.
+// Fits W x + b to each row: b is the result for x = 0, and column k of W the result for unit vector
+// k, less b.
 std::optional<LinearSpec> find_linear(const Function& function, const Samples& samples,
                                       OpBudget& budget) {
   const Shape& shape = function.base->shape;
@@ -176,7 +176,8 @@ std::optional<FoundFunction> find_function(const Function& function, OpBudget& b
   }
   const Samples samples = samples_of(function, budget);
   if (!std::isfinite(samples.largest) || samples.largest == 0.0) return std::nullopt;
-  // Beside results such as 1 / max(x, 1e-9), all others agree with anything.
+  // Very large results, such as those of 1 / max(x, 1e-9), raise the tolerance so far that any
+  // function agrees.
   if (samples.largest > kRiseMax) return std::nullopt;
   if (samples.y.size() != samples.x.size()) return std::nullopt;
   if (auto found = find_activation(samples)) return *found;
@@ -193,11 +194,11 @@ std::optional<FoundFunction> find_function(const Function& function, OpBudget& b
 
 namespace {
 
-// Constants of a formula are often written with a few digits, or rounded to float32.
+// Tolerance for constants that were written with few digits, or rounded to float32.
 constexpr double kWrittenAgreement = 2e-7;
 constexpr size_t kLevelsMax = 4096;  // samples compared with each other
 constexpr size_t kFittedMax = 96;    // samples that candidates are fitted to
-constexpr size_t kNumbersMax = 16;   // constants of a formula tried as factors
+constexpr size_t kNumbersMax = 16;   // constants tried as factors
 
 double value_of(const FoundActivation& found, double x) {
   const double inner = found.scale_in * x + found.offset_in;
@@ -211,7 +212,7 @@ class ActivationFinder {
   explicit ActivationFinder(const Samples& samples) : samples_(samples) {
     for (size_t i = 0; i < std::size(kActivationNames); ++i) {
       const auto kind = static_cast<Activation>(i);
-      // Fast-growing activations are found by their names alone.
+      // Exponentials and other fast-growing activations are matched by name only.
       if (!has_parameter(kind) && kind < Activation::kExp) without_parameter_.push_back(kind);
     }
     for (const double number : samples.numbers) {
@@ -231,7 +232,7 @@ class ActivationFinder {
     for (const double agreement : {kAgreement, kWrittenAgreement}) {
       for (const Activation function : without_parameter_) {
         const FoundActivation found = {{function}};
-        // Its constants must be exact: max(x, 1e-6) before a logarithm is no relu.
+        // Relu must match exactly: max(x, 1e-6) before a logarithm is no relu.
         if (function == Activation::kRelu && (agreement != kAgreement || has_level_)) continue;
         if (agrees(found, agreement)) return found;
       }
@@ -248,7 +249,7 @@ class ActivationFinder {
     if (auto found = find_bend()) return found;
     if (auto found = find_clamp()) return found;
     if (auto found = find_elu()) return found;
-    // a f(factor x) + b x + c.
+    // Tries a f(factor x) + b x + c.
     for (const Activation function : without_parameter_) {
       for (const double factor : factors_) {
         FoundActivation found = {{function}, factor};
@@ -272,9 +273,9 @@ class ActivationFinder {
     return std::nullopt;
   }
 
-  // Whether different inputs share a nonzero result, as with max(x, 1e-9).
+  // Whether two inputs share a nonzero result, as with max(x, 1e-9).
   bool find_level() const {
-    std::map<double, double> known;  // input by result
+    std::map<double, double> known;  // maps a result to its first input
     for (size_t i = 0, count = std::min(samples_.x.size(), kLevelsMax); i < count; ++i) {
       const double x = samples_.x[i], y = samples_.y[i];
       if (y != 0.0 && known.try_emplace(y, x).first->second != x) return true;
@@ -282,7 +283,7 @@ class ActivationFinder {
     return false;
   }
 
-  // Returns the slope on one side of 0, from the sample farthest from 0.
+  // Returns y / x of the sample farthest from 0, on the side of 0 that `sign` gives.
   double slope(double sign) const {
     size_t best = 0;
     for (size_t i = 0; i < samples_.x.size(); ++i) {
@@ -300,7 +301,7 @@ class ActivationFinder {
     return checked({{Activation::kLeakyRelu, as_written(left / right)}, 1.0, 0.0, right});
   }
 
-  // Fits a plateau and a line: max(x, c) or min(x, c), times a factor.
+  // Fits a factor times max(x, c) or min(x, c): a plateau and a line.
   std::optional<FoundActivation> find_bend() const {
     const auto [least, most] = std::ranges::minmax(samples_.y);
     for (const double end : {least, most}) {
@@ -324,14 +325,14 @@ class ActivationFinder {
     return std::nullopt;
   }
 
-  // Fits a line between two plateaus, each of which several samples reach.
+  // Fits a clamp: a line between two plateaus with several samples each.
   std::optional<FoundActivation> find_clamp() const {
     const auto [least, most] = std::ranges::minmax(samples_.y);
     if (std::ranges::count(samples_.y, least) < 2 || std::ranges::count(samples_.y, most) < 2)
       return std::nullopt;
     const double middle = as_written((least + most) / 2.0);
     const double half = (most - least) / 2.0;
-    // The ends of the line are its two samples that are farthest apart.
+    // The line goes through its outermost samples.
     std::optional<size_t> first, last;
     for (size_t i = 0; i < samples_.y.size(); ++i) {
       if (samples_.y[i] == least || samples_.y[i] == most) continue;
@@ -423,14 +424,15 @@ std::optional<FoundActivation> find_activation(const Samples& samples) {
   return ActivationFinder(samples).find();
 }
 
-constexpr double kXieluMin = 1e-3;  // smaller factors make it a simpler function
+constexpr double kXieluMin = 1e-3;  // with smaller factors, a simpler function matches
 
-// Two positive samples give the linear and the square term, a negative one the elu term.
+// Fits xIELU: the linear and quadratic terms from two positive samples, the ELU term from a
+// negative one.
 std::optional<FoundXielu> find_xielu(const Samples& samples) {
   const std::vector<double>&x = samples.x, &y = samples.y;
   const auto least = static_cast<size_t>(std::ranges::min_element(x) - x.begin());
   const auto most = static_cast<size_t>(std::ranges::max_element(x) - x.begin());
-  size_t other = most;  // about half as large
+  size_t other = most;  // the sample nearest to half of x[most]
   for (size_t i = 0; i < x.size(); ++i) {
     if (x[i] > 0.0 && std::fabs(x[i] - x[most] / 2) < std::fabs(x[other] - x[most] / 2)) other = i;
   }
@@ -454,11 +456,12 @@ std::optional<FoundXielu> find_xielu(const Samples& samples) {
 
 namespace {
 
-constexpr size_t kFactorsMax = 8;  // of rows, that are tried
+constexpr size_t kFactorsMax = 8;  // tried as factors of rows
 constexpr uint64_t kStepsPerSample = 4;
 
-// Fits gain and bias by least squares. Returns nullopt unless the result matches the samples.
-std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, double epsilon) {
+// Fits gain and bias of each column by least squares. Returns nullopt unless the result matches the
+// samples.
+std::optional<NormSpec> fit_norm(const Samples& samples, NormKind kind, double epsilon) {
   const std::vector<double>& y = samples.y;
   const size_t width = samples.width;
   const size_t rows = y.size() / width;
@@ -494,7 +497,7 @@ std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, doubl
   const bool has_bias =
       std::ranges::any_of(spec.bias, [&](double bias) { return std::fabs(bias) > kAgreement; });
   if (!has_bias) spec.bias.clear();
-  // Weights are float32, and least squares are slightly off them.
+  // Weights are float32; the least-squares solution differs by noise.
   for (double& gain : spec.gain) gain = as_written(gain);
   for (double& bias : spec.bias) bias = as_written(bias);
   return spec;
@@ -504,10 +507,10 @@ std::optional<NormSpec> fitted_norm(const Samples& samples, NormKind kind, doubl
 
 std::optional<NormSpec> find_norm(const Samples& samples) {
   const auto width = static_cast<double>(samples.width);
-  // The formula may use sums instead of means, or the deviation with n - 1.
+  // The function may use sums in place of means, or a deviation with n - 1, which scales epsilon.
   const double share = (width - 1.0) / width;
   std::set<double> inside = {0.0}, outside;
-  // Rows may be multiplied by a factor first.
+  // A factor of the rows scales epsilon, too.
   std::set<double> factors = {1.0};
   for (const double factor : samples.numbers) {
     if (factor != 0.0 && factors.size() < kFactorsMax) factors.insert(std::fabs(factor));
@@ -524,7 +527,7 @@ std::optional<NormSpec> find_norm(const Samples& samples) {
   for (const NormKind kind :
        {NormKind::kLayer, NormKind::kRms, NormKind::kDeviation, NormKind::kRoot}) {
     for (const double epsilon : adds_epsilon_to_root(kind) ? outside : inside) {
-      if (auto spec = fitted_norm(samples, kind, epsilon)) return spec;
+      if (auto spec = fit_norm(samples, kind, epsilon)) return spec;
     }
   }
   return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identifies a function of one value by evaluating it on samples.
+// Identifies a function of one value as an op of the runtime, by evaluating it on samples.
 //
 //   x * sigmoid(1.702 * x)                  ->  FoundActivation{kSilu, scale_in 1.702, ..}
 //   x * rsqrt(x.pow(2).mean(-1) + e) * g    ->  NormSpec{kRms, epsilon e, gain g}
@@ -21,10 +21,10 @@
 #include "convert/graph/graph.h"
 
 namespace arenite::convert {
-// Returns the numeric constants of the function's formula.
+// Returns the scalar constants of the function's ops.
 std::set<double> scalar_constants(const Function& function);
 
-// Evaluates the function for these elements of its base.
+// Evaluates the function on the elements `base`.
 Array evaluate(const Function& function, const Array& base, OpBudget& budget);
 
 // scale_out * activation(scale_in * x + offset_in) + linear * x + offset_out
@@ -36,32 +36,32 @@ struct FoundActivation {
   double linear = 0.0;
   double offset_out = 0.0;
 };
-// linear * x + squares * relu(x)^2 + elu * (elu(x) - x), as xIELU.
+// The activation xIELU: linear * x + squares * relu(x)^2 + elu * (elu(x) - x).
 struct FoundXielu {
   double linear = 0.0;
   double squares = 0.0;
   double elu = 0.0;
 };
-// Norms, softmax and linear maps act on runs of the last dimension.
+// Norms, softmax and linear maps act on each row along the last dimension.
 using FoundFunction =
     std::variant<FoundActivation, FoundXielu, NormSpec, RowFunctionNode, LinearSpec>;
 
-// Returns nullopt if the runtime has no op for the function.
+// Returns nullopt if no op of the runtime matches the samples.
 std::optional<FoundFunction> find_function(const Function& function, OpBudget& budget);
 
-// Returns an op with a comparison that samples cannot reveal: equality, or a threshold far outside
-// all samples. Null if there is none.
+// Returns a comparison in the function that random samples cannot exercise: equality, or a
+// threshold far outside all samples. Null if there is none.
 const Call* unseen_comparison(const Function& function, OpBudget& budget);
 
 // ---- matching samples ----
 
-// Two functions are equal if they differ by at most this share of the largest result.
+// Two functions agree if they differ by at most this share of the largest result.
 inline constexpr double kAgreement = 1e-9;
 
 // Inputs and results of a function for random rows.
 struct Samples {
   size_t width = 0;          // of a row
-  std::set<double> numbers;  // constants of the formula
+  std::set<double> numbers;  // scalar constants of the function
   std::vector<double> x, y;  // of all rows, concatenated
   double largest = 0.0;      // magnitude of y
 
@@ -74,7 +74,7 @@ std::optional<FoundXielu> find_xielu(const Samples& samples);
 std::optional<NormSpec> find_norm(const Samples& samples);
 std::optional<RowFunctionNode> find_softmax(const Samples& samples);
 
-// Rounds to float32 if the difference is numerical noise.
+// Rounds to the nearest float32 if the difference is numerical noise.
 double as_written(double value);
 
 }  // namespace arenite::convert

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements GraphBuilder: producers, row axes, windows, gathered columns, materialised sums, and
-// linear layers with constants folded into their weights.
+// Implements GraphBuilder: producers, row axes, windows, gathered columns and materialised sums.
+// Also lowers linear layers, and folds constants into their weights.
 //
 //   gather({A0, A1, B3})         ->  concat(slice(A, 0, 2), slice(B, 3, 1))
 //   linear(W, b) of 2 x + c      ->  linear(2 W, W c + b) of x
-//   linear(W) of 3 tokens a row  ->  last row of a convolution with kernel 3
+//   linear(W) of [x[:, -3:]] flat  ->  last row of a convolution with kernel 3
 #include "convert/exported/recover/graph_builder.h"
 
 #include <fmt/format.h>
@@ -22,12 +22,12 @@
 namespace arenite::convert {
 namespace {
 
-// Limits the pieces that are concatenated: more are no heads, but elements in disorder.
+// Limits the slices in a concatenation: columns in more pieces are not heads, but in disorder.
 constexpr size_t kRunsMax = 1024;
-constexpr size_t kCopiesMax = 8;           // of pieces, before a matrix product is faster
-constexpr uint32_t kChosenWidthMax = 256;  // of a node whose columns a matrix selects
+constexpr size_t kCopiesMax = 8;           // slices; for more, a matrix product is faster
+constexpr uint32_t kChosenWidthMax = 256;  // of a node whose columns a 0/1 matrix selects
 
-constexpr uint32_t kShiftMax = 64;  // tokens that rows are shifted by
+constexpr uint32_t kShiftMax = 64;  // tokens
 
 constexpr size_t kKeptSumsMax = 64;                // cached materialised values
 constexpr size_t kKeptElements = size_t{1} << 25;  // of all cached values
@@ -46,7 +46,7 @@ GraphBuilder::GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
   }
 }
 
-void GraphBuilder::turn_to(uint32_t row_axis) {
+void GraphBuilder::switch_to(uint32_t row_axis) {
   if (row_axis == row_axis_) return;
   row_axes_[row_axis_].sizes = sizes;
   row_axis_ = row_axis;
@@ -131,11 +131,11 @@ uint32_t GraphBuilder::producer_of_node(ValueId node, uint32_t rows) {
 
 const Producer& GraphBuilder::producer(int64_t number) const {
   refuse_op_if(number == kNoElement,
-               "zeros are mixed with elements of the model; expected only elements of the model");
+               "some elements are zeros, as by padding; expected only elements of the model");
   const Producer& known = producers_.at(producer_of(number));
   const auto index = static_cast<uint64_t>(index_of(number));
   refuse_op_if(index >= uint64_t{known.rows} * known.width,
-               "an index is outside the input; expected one of its elements");
+               "an element is out of range of its tensor; expected an index within the tensor");
   return known;
 }
 
@@ -147,7 +147,7 @@ Column GraphBuilder::column_of(int64_t number) const {
   return {producer_of(number), static_cast<uint32_t>(index_of(number) % producer(number).width)};
 }
 
-LinearExprRef GraphBuilder::of_constant(const ConstantRef& constant) {
+LinearExprRef GraphBuilder::constant_expr(const ConstantRef& constant) {
   const auto [known, is_new] = of_constants_.try_emplace(constant.get(), 0);
   if (is_new) {
     const auto width = static_cast<uint32_t>(constant->elements());
@@ -156,9 +156,10 @@ LinearExprRef GraphBuilder::of_constant(const ConstantRef& constant) {
   return whole_producer(known->second, constant->shape());
 }
 
-// Selects many pieces of one narrow node, such as one gate per head, by a 0/1 matrix.
-std::optional<ValueId> GraphBuilder::chosen_columns(const std::vector<Column>& columns,
-                                                    size_t runs) {
+// Gathers columns of one narrow node by a 0/1 matrix, if slices would be too many, as for one gate
+// per head. Returns nullopt for other columns.
+std::optional<ValueId> GraphBuilder::gather_by_matrix(const std::vector<Column>& columns,
+                                                      size_t runs) {
   const Producer& from = producers_[columns[0].first];
   const bool is_one = std::ranges::all_of(
       columns, [&](const Column& column) { return column.first == columns[0].first; });
@@ -187,7 +188,7 @@ ValueId GraphBuilder::gather(const std::vector<Column>& columns) {
   return known->second;
 }
 
-// For example, the columns a a a b b b repeat a and b.
+// For example, gather(a a a b b b) becomes gather(a b).
 ValueId GraphBuilder::narrow_factor(ValueId wide) {
   const auto known = columns_of_gathered_.find(wide);
   if (known == columns_of_gathered_.end()) return wide;
@@ -205,22 +206,22 @@ ValueId GraphBuilder::narrow_factor(ValueId wide) {
 }
 
 ValueId GraphBuilder::gathered(const std::vector<Column>& columns) {
-  std::vector<std::pair<Column, uint32_t>> runs;  // first column and width of each
+  std::vector<std::pair<Column, uint32_t>> runs;  // first column and width
   for (const auto& [from, column] : columns) {
     const bool goes_on = !runs.empty() && from == runs.back().first.first &&
                          column == runs.back().first.second + runs.back().second;
     if (!goes_on) runs.push_back({{from, column}, 0});
     ++runs.back().second;
   }
-  refuse_op_if(
-      runs.size() > kRunsMax,
-      "columns are in an order without structure; expected contiguous pieces, such as heads");
-  if (const auto chosen = chosen_columns(columns, runs.size())) return *chosen;
+  refuse_op_if(runs.size() > kRunsMax,
+               "columns of the model are gathered in too many pieces; expected contiguous pieces, "
+               "such as heads");
+  if (const auto chosen = gather_by_matrix(columns, runs.size())) return *chosen;
   std::vector<ValueId> parts;
   for (const auto& [first, width] : runs) {
     const Producer& from = producers_[first.first];
     refuse_op_if(from.kind != Producer::Kind::kNode,
-                 "constants or token ids are mixed with columns of the model; expected only "
+                 "a row has constants or token ids beside columns of the model; expected only "
                  "columns of the model");
     parts.push_back(width == from.width
                         ? from.node
@@ -244,15 +245,16 @@ ValueId GraphBuilder::repeated(ValueId node, ValueId like) {
   return graph.add(name + ".repeated", AddNode{}, {zeros, node});
 }
 
-// The mean, first or last of a single row is the row itself, which may be combined with other rows
-// of its token.
+// With one token per sequence, the row itself is its mean, maximum, first and last row, so no node
+// is added.
 uint32_t GraphBuilder::selected(uint32_t from, SelectKind kind) {
   if (sizes.tokens == 1) return from;
   const auto [known, is_new] = selected_.try_emplace({from, kind}, 0);
   if (is_new) {
     const ValueId node = producers_[from].node;
     refuse_op_if(producers_[from].kind != Producer::Kind::kNode || node >= graph.values(),
-                 "cannot pool token ids, pixels or constants; expected rows of a layer");
+                 "token ids, pixels or constants are pooled; expected rows of a layer, so embed or "
+                 "project them first");
     known->second = producer_of_node(graph.add_select(name, kind, node), sizes.sequences);
   }
   return known->second;
@@ -265,8 +267,8 @@ uint32_t GraphBuilder::shifted(uint32_t from, int64_t by) {
   const auto rows = static_cast<uint32_t>(std::abs(by));
   refuse_op_if(
       producer.kind != Producer::Kind::kNode || producer.rows != sizes.rows() || rows > kShiftMax,
-      "cannot take tokens this far from the first and the last one; at most {} from "
-      "either end are supported",
+      "a token far from both ends of the sequence is selected; expected at most {} tokens from "
+      "either end",
       kShiftMax);
   DepthwiseNode node;
   WindowAxis& window = node.windows.lines;
@@ -295,7 +297,7 @@ uint32_t GraphBuilder::selected_at(uint32_t from, uint32_t place) {
 
 namespace {
 
-// Returns the axis of tokens or windows that constants were concatenated with.
+// Returns the axis of tokens or windows in a concatenation with constants.
 uint32_t without_constants(const Graph& graph, uint32_t axis) {
   while (graph.axes[axis].kind == AxisKind::kJoined) {
     const bool has_tokens = graph.inputs_of(graph.axes[axis].other) != 0;
@@ -306,11 +308,13 @@ uint32_t without_constants(const Graph& graph, uint32_t axis) {
 
 }  // namespace
 
-uint32_t GraphBuilder::constants_on(uint32_t axis) const {
+uint32_t GraphBuilder::constant_rows_of_axis(uint32_t axis) const {
   const Axis& own = graph.axes[axis];
   if (own.kind == AxisKind::kConstants) return own.rows;
   if (own.kind == AxisKind::kOne) return 1;
-  return own.kind == AxisKind::kJoined ? constants_on(own.source) + constants_on(own.other) : 0;
+  return own.kind == AxisKind::kJoined
+             ? constant_rows_of_axis(own.source) + constant_rows_of_axis(own.other)
+             : 0;
 }
 
 int64_t GraphBuilder::tokens_of_rows(int64_t rows, uint32_t axis) const {
@@ -332,21 +336,21 @@ void GraphBuilder::limit_positions(int64_t most) {
   const uint32_t axis = row_axes_[row_axis_].axis;
   if (most == 0 || graph.inputs_of(axis) == 0) return;
   int64_t& known = row_axes_[row_axes_[row_axis_].of].positions_max;
-  const int64_t rows = std::max<int64_t>(1, most - constants_on(axis));
+  const int64_t rows = std::max<int64_t>(1, most - constant_rows_of_axis(axis));
   known = tighter(known, tokens_of_rows(rows, axis));
 }
 
 // ---- windows over tokens ----
 
-LinearExprRef GraphBuilder::of_windows(const TokenWindows& given) {
+LinearExprRef GraphBuilder::windows_expr(const TokenWindows& given) {
   TokenWindows windows = given;
   windows.row_axis = given.row_axis.value_or(row_axis_);
   const ScopedAxis on(*this, *windows.row_axis);
   const ValueId node = windows.add(windows.windows, windows.input);
   const bool is_same = graph.axis(node) == graph.axis(windows.input);
   refuse_op_if(!is_same && parts_of(row_axis_),
-               "cannot change the number of rows by windows over several inputs; expected stride 1 "
-               "and padding");
+               "windows over concatenated inputs change the number of rows; expected stride 1 and "
+               "padding that keeps it");
   const uint32_t count = is_same ? windows.places : windows.windows.count(windows.places);
   const uint32_t width = graph.width(node);
   const uint32_t own = row_axis_on(graph.axis(node), count);
@@ -357,7 +361,7 @@ LinearExprRef GraphBuilder::of_windows(const TokenWindows& given) {
   return whole_producer(producer, {sizes.sequences, count, width});
 }
 
-LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
+LinearExprRef GraphBuilder::trim_windows(const LinearExprRef& value) {
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->elements() == 0) {
     return value;
   }
@@ -381,7 +385,7 @@ LinearExprRef GraphBuilder::without_windows(const LinearExprRef& value) {
   if (before + after == 0 || before > window.before || after > window.after) return value;
   window.before -= before;
   window.after -= after;
-  const LinearExprRef made = of_windows(windows);
+  const LinearExprRef made = windows_expr(windows);
   const auto to = int64_t{producer_of(made->at(0))};
   const uint32_t made_places = producers_[producer_of(made->at(0))].rows / sizes.sequences;
   std::vector<int64_t> element_ids = element_ids_of(*value);
@@ -413,7 +417,7 @@ LinearExprRef GraphBuilder::materialised(const LinearExprRef& given) {
   }
   const std::string before = name;
   if (!value->name.empty()) name = value->name;
-  const LinearExprRef made = add_up(*this, value);
+  const LinearExprRef made = lower_sum(*this, value);
   name = before;
   materialised_.emplace_back(value, made);
   remembered_ += value->elements();
@@ -427,7 +431,8 @@ LinearExprRef GraphBuilder::materialised(const LinearExprRef& given) {
 
 namespace {
 
-// Returns value / base for each element, or once if uniform; empty if it is no multiple.
+// Returns value / base for each element, or a single ratio if all are equal; empty if `value` is no
+// multiple of `base`.
 std::vector<double> ratios_of(const LinearExpr& value, const LinearExpr& base) {
   if (value.shape != base.shape || value.terms.size() != base.terms.size()) return {};
   std::vector<double> ratios;
@@ -470,8 +475,7 @@ std::optional<Multiple> multiple_of_node(const GraphBuilder& builder, const Line
   return Multiple{bare, factor(ratios_of(*value, *bare))};
 }
 
-std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
-                                           const LinearExprRef& value) {
+std::optional<FoldedInput> folded_input(const GraphBuilder& builder, const LinearExprRef& value) {
   if (value->is_plain() || value->shape.empty() || value->elements() == 0) return std::nullopt;
   const auto width = static_cast<size_t>(value->shape.back());
   const size_t count = value->elements();
@@ -486,7 +490,7 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
     }
     if (number == kNoElement || builder.producer(number).kind != Producer::Kind::kTable)
       return std::nullopt;
-    // Adds a row of constants, equal for all tokens.
+    // The term is a row of constants, equal for all tokens.
     const Array::Reals constants = builder.producer(number).table->array().to_reals();
     const auto offset = [&](size_t i) {
       return term.factors.at(i) * constants[static_cast<size_t>(index_of(term.places.at(i)))];
@@ -509,7 +513,7 @@ std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder,
 
 bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& value) {
   if (value->terms.size() != 1 || !value->has_own_factors()) return false;
-  if (value->elements() == 0 || columns_of_node(builder, value)) return false;
+  if (value->elements() == 0 || folded_input(builder, value)) return false;
   std::map<Column, double> factors;
   for (size_t i = 0, count = value->elements(); i < count; ++i) {
     if (!builder.is_node(value->at(i))) return false;
@@ -522,12 +526,13 @@ bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& valu
 
 namespace {
 
-// Returns W (factors x + offsets) + b.
+// Lowers W (factors x + offsets) + b: folds the factors into W, and the offsets into b.
 LinearExprRef linear_of_rows(GraphBuilder& builder, const LinearExprRef& given,
                              const WeightRef& given_weight, std::vector<double> bias) {
-  auto folded = columns_of_node(builder, given);
+  auto folded = folded_input(builder, given);
   if (folded) {
-    // A uniform factor stays with the node; a preceding linear layer or embedding absorbs the rest.
+    // A uniform factor stays with the node. A preceding linear layer or embedding absorbs other
+    // factors.
     const ValueId node = builder.producer(folded->value->at(0)).node;
     const bool is_one_factor = given->terms.size() == 1 && !given->has_own_factors();
     if (is_one_factor || builder.graph.as<LinearNode>(node) ||
@@ -557,23 +562,23 @@ LinearExprRef linear_of_rows(GraphBuilder& builder, const LinearExprRef& given,
   return on_rows(builder, rows, given->shape, node, weight.rows);
 }
 
-// A row of elements of the first or the last tokens, in any order: column c of token t is element
-// inputs[t, c] of the row.
+// A row that concatenates features of the first or last tokens, permuted: column c of token t is
+// element inputs[t, c].
 struct TokensInRow {
-  std::vector<Column> columns;   // of a token
+  std::vector<Column> columns;   // read from each token
   std::vector<uint32_t> inputs;  // [tokens, columns]
   uint32_t tokens = 0;
   bool are_last = false;
 };
 
-// Returns nullopt for any other rows.
+// Returns nullopt unless rows read several tokens at one end of their sequence.
 std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const LinearExpr& value) {
   const TraceSizes& sizes = builder.sizes;
   const auto width = static_cast<size_t>(value.shape.back());
   if (!value.is_plain() || value.elements() != width * sizes.sequences || sizes.tokens == 1) {
     return std::nullopt;
   }
-  std::map<uint32_t, std::map<Column, uint32_t>> tokens;  // by places
+  std::map<uint32_t, std::map<Column, uint32_t>> tokens;  // element in the row, by token and column
   for (size_t i = 0; i < value.elements(); ++i) {
     const int64_t number = value.at(i);
     if (!builder.is_node(number) || builder.producer(number).rows != sizes.rows())
@@ -603,7 +608,8 @@ std::optional<TokensInRow> tokens_in_row(const GraphBuilder& builder, const Line
   return found;
 }
 
-// Lowers a linear layer over several tokens to a convolution whose first or last row is taken.
+// Lowers a linear layer over the first or last tokens to a convolution, and selects its first or
+// last row.
 std::optional<LinearExprRef> linear_of_tokens(GraphBuilder& builder, const LinearExprRef& given,
                                               const WeightRef& weight,
                                               const std::vector<double>& bias) {
@@ -633,7 +639,7 @@ std::optional<LinearExprRef> linear_of_tokens(GraphBuilder& builder, const Linea
   return whole_producer(builder.producer_of_node(one, builder.sizes.sequences), shape);
 }
 
-// Whether the first row has elements of several tokens.
+// Whether the first row along the last dimension has elements of several tokens.
 bool mixes_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = std::min(value.elements(), static_cast<size_t>(value.shape.back()));
   std::optional<uint32_t> token;
@@ -648,8 +654,8 @@ bool mixes_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   return false;
 }
 
-// Lowers a linear layer over windows of tokens side by side, such as patches of a series, to a
-// convolution. Returns nullopt for any other rows.
+// Lowers a linear layer over windows of tokens, such as patches of a series, to a convolution.
+// Returns nullopt if rows are no windows.
 std::optional<LinearExprRef> linear_of_windows(GraphBuilder& builder, const LinearExprRef& given,
                                                const WeightRef& weight,
                                                const std::vector<double>& bias) {
@@ -675,7 +681,7 @@ LinearExprRef linear(GraphBuilder& builder, const LinearExprRef& value, const We
       if (const auto made = linear_of_tokens(builder, rows, weight, bias)) return *made;
     }
     if (const auto made = linear_of_windows(builder, rows, weight, bias)) return *made;
-    // The whole value gives the clearest refusal.
+    // A refusal of the whole value is clearer than that of some rows.
     const bool is_refused = rows != value && mixes_tokens(builder, *rows);
     return linear_of_rows(builder, is_refused ? value : rows, weight, bias);
   });

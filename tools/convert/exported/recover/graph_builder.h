@@ -2,7 +2,7 @@
 // Builds the converter's graph during a trace: maps traced values to rows of nodes, and adds the
 // nodes of ops.
 //
-// Invariants: an element id belongs to one producer; a producer lies on one row axis; a node is
+// Invariants: an element id belongs to one producer, and a producer lies on one row axis. A node is
 // [rows, width], where rows are all tokens of all sequences, or one row per sequence.
 //
 // Example: x [2, 5, 8] is node A [10, 8]; x[:, -1] is ids A32..A39 and A72..A79
@@ -26,7 +26,7 @@
 #include "core/windows.h"
 
 namespace arenite::convert {
-// The traced extent: `sequences` of `tokens` rows each.
+// The extent of a row axis in the trace: `sequences` of `tokens` rows each.
 struct TraceSizes {
   uint32_t sequences = 1;
   uint32_t tokens = 0;  // of a sequence
@@ -34,13 +34,13 @@ struct TraceSizes {
   uint32_t rows() const { return sequences * tokens; }
 };
 
-// The layout of an image input, found during a trace, which then starts anew.
+// The layout of an image input. A trace that finds the layout is aborted and restarted with it.
 struct FoundImage {
   uint32_t row_axis = 0;
   ImageLayout layout;
 };
 
-// A matrix [rows, width] whose elements traced values are made of.
+// A source of elements, as a matrix [rows, width]: an input, a table or a node.
 struct Producer {
   enum class Kind { kNode, kTokens, kTypes, kTable, kImages };
 
@@ -49,22 +49,22 @@ struct Producer {
   uint32_t rows = 0;  // all tokens of all sequences, or one row per sequence
   uint32_t width = 0;
   ConstantRef table{};    // of kTable: the constant with these elements
-  uint32_t row_axis = 0;  // on which it was added
+  uint32_t row_axis = 0;  // of its rows
 };
 
-// The rows that ops run over. Each input has a row axis, and so have constants, windows and
-// concatenations.
+// The rows that an op computes. Each input has a row axis of its own, and so have constants,
+// windows and concatenations.
 struct RowAxis {
   TraceSizes sizes;
   uint32_t traced_tokens = 0;  // of the input
   uint32_t axis = 0;           // in Graph::axes
-  uint32_t of = 0;             // the row axis that windows slide over, or itself
+  uint32_t of = 0;             // of windows: the row axis of the input; else itself
   int64_t positions_max = 0;   // 0: no known limit
-  // The two row axes that were concatenated, if any.
+  // The two row axes that this one concatenates, if any.
   std::optional<std::pair<uint32_t, uint32_t>> parts{};
 };
 
-// A column of a producer, over all of its rows.
+// All elements of a producer in one column.
 using Column = std::pair<uint32_t, uint32_t>;  // producer and column
 
 // A convolution over the `places` rows of each sequence of `input`.
@@ -72,16 +72,17 @@ struct TokenWindows {
   Windows windows;
   ValueId input = 0;
   uint32_t places = 0;
-  std::function<ValueId(const Windows&, ValueId input)> add{};  // adds its nodes
+  std::function<ValueId(const Windows&, ValueId input)> add{};  // adds the nodes
   std::optional<uint32_t> row_axis{};  // of `input`; nullopt: the current one
 };
 
-// Rows of a position table: column c of row r is factors[c] * constant[first_row[c] + r * stride].
+// A term of a position table: column c of row r is factors[c] * constant[first_row[c] + r *
+// stride].
 struct TablePart {
   ConstantRef constant;
   std::vector<double> factors;     // [columns]
-  std::vector<int64_t> first_row;  // [columns], indices into the constant
-  int64_t stride = 0;              // 0: all rows are equal
+  std::vector<int64_t> first_row;  // [columns], index of row 0 in the constant
+  int64_t stride = 0;              // between rows; 0: all rows are equal
 };
 struct PositionTable {
   ValueId node = 0;
@@ -89,30 +90,31 @@ struct PositionTable {
   uint32_t row_axis = 0;
 };
 
-// Recomputes a constant value of the program at other input lengths.
+// Recomputes a constant value of the program for inputs of other lengths.
 using ConstantAt = std::function<Array(uint32_t value)>;
 
-// The graph so far, the producers of its elements, and the row axes.
+// Holds the graph built so far, the producers of its elements, and the row axes.
 class GraphBuilder {
  public:
-  // Creates one row axis for each input; `names` are the author's.
+  // Creates one row axis for each input. `names` are those of the program.
   GraphBuilder(std::shared_ptr<const ExportedProgram> of_program,
                const std::vector<TraceSizes>& of_inputs, const std::vector<std::string>& names);
 
   const std::shared_ptr<const ExportedProgram> program;
-  // Whether sequences have exactly as many rows as in the example, so that weights may span pairs
-  // of rows, as a matrix over the token axis does.
+  // Whether all sequences have exactly as many rows as in the example. Then weights may depend on
+  // rows, as in a matrix over the token axis.
   bool fixes_rows = false;
   TraceSizes sizes;  // of the current row axis
   Graph graph;
-  std::string name;  // of the nodes added next
+  std::string name;  // for the nodes that are added next
   std::optional<FoundImage> found;
   std::vector<PositionTable> tables;
-  std::set<Column> mark_columns;  // of features: 0 or 1 for each token, as types of tokens
+  std::set<Column> mark_columns;  // feature columns of 0 and 1, read as token types
   bool columns_first = false;     // the output is [sequences, columns, tokens]
   bool may_see_nothing = false;   // all keys of a row may be padding ids
 
-  // Throws NotRecognised if the id is no element.
+  // Returns the producer of an element. Throws NotRecognised for kNoElement, or an index out of
+  // range.
   const Producer& producer(int64_t number) const;
   uint32_t row_of(int64_t number) const;
   Column column_of(int64_t number) const;
@@ -129,30 +131,32 @@ class GraphBuilder {
   }
   uint32_t add_producer(Producer producer);
   uint32_t producer_of_node(ValueId node, uint32_t rows);
-  LinearExprRef of_constant(const ConstantRef& constant);
+  LinearExprRef constant_expr(const ConstantRef& constant);
 
   // ---- row axes ----
 
   uint32_t row_axis() const { return row_axis_; }
   size_t row_axes() const { return row_axes_.size(); }
-  // Makes another row axis the current one.
-  void turn_to(uint32_t row_axis);
+  // Sets the current row axis.
+  void switch_to(uint32_t row_axis);
   int64_t positions_max(uint32_t row_axis) const;
   const TraceSizes& sizes_of(uint32_t row_axis) const {
     return row_axis == row_axis_ ? sizes : row_axes_[row_axis].sizes;
   }
-  // Returns the row axis of a value; nullopt if it has only constants and per-sequence rows.
+  // Returns the row axis of a value; nullopt if all elements are constants or in per-sequence rows.
   std::optional<uint32_t> row_axis_of(const LinearExpr& value) const;
   uint32_t row_axis_of_column(const Column& column) const {
     return producers_[column.first].row_axis;
   }
-  // Returns the row axis of `node`, the concatenation of two row axes.
+  // Returns the row axis of `node`, whose rows concatenate those of two row axes.
   uint32_t joined_row_axis(uint32_t first, uint32_t second, ValueId node);
-  // Returns the row axis of a node that interleaves parts of each row of the current one.
+  // Returns the row axis of `node`, whose rows are parts of the rows of the current axis,
+  // interleaved.
   uint32_t interleaved_row_axis(ValueId node);
-  // Returns a node with the interleaved rows of `node` as columns of one row again.
+  // Undoes an interleaving: returns a node in which the interleaved rows of a token are columns of
+  // one row.
   ValueId side_by_side(ValueId node);
-  // Returns the row axis on graph axis `axis` with `rows` per sequence, added if it is new.
+  // Returns the row axis of graph axis `axis`; adds it, with `rows` per sequence, if it is new.
   uint32_t row_axis_on(uint32_t axis, uint32_t rows);
   uint32_t axis_number_of(uint32_t row_axis) const { return row_axes_[row_axis].axis; }
   const Axis& graph_axis_of(uint32_t row_axis) const {
@@ -165,45 +169,46 @@ class GraphBuilder {
     return row_axes_[row_axis].parts;
   }
 
-  // Returns the same elements as one term with factor 1: sums and rotations become nodes.
+  // Returns the value as one term with factor 1. Adds nodes for sums and rotations.
   LinearExprRef materialised(const LinearExprRef& value);
-  // The most recent values and their materialised forms.
+  // Cached pairs of a value and its materialised form.
   const std::vector<std::pair<LinearExprRef, LinearExprRef>>& all_materialised() const {
     return materialised_;
   }
+  // Returns a node with these columns, made of slices and a concatenation.
   ValueId gather(const std::vector<Column>& columns);
-  // Returns the columns that a gathered node repeats, if each of them fills an equal share of it;
-  // else the node. A MultiplyNode takes them as its second input.
+  // For a gathered node that repeats each of its columns equally often, returns a node with each
+  // column once, which a MultiplyNode takes as second input. Returns any other node unchanged.
   ValueId narrow_factor(ValueId wide);
-  // Returns the producer with one row per sequence: the mean, maximum, first or last of the rows of
-  // another one.
+  // Returns the producer of a select node: the mean, maximum, first or last row of each sequence.
   uint32_t selected(uint32_t producer, SelectKind kind);
-  // Returns the producer whose row t is row t - by of another one, with zeros outside the sequence.
+  // Returns the producer of a shift: its row t is row t - by of `producer`, or a zero row outside
+  // the sequence.
   uint32_t shifted(uint32_t producer, int64_t by);
-  // Returns the producer with one row per sequence, that of the token at `place`.
+  // Returns the producer of a select node that takes the token at `place` of each sequence.
   uint32_t selected_at(uint32_t producer, uint32_t place);
-  // Counts the rows on an axis that are neither tokens nor windows.
-  uint32_t constants_on(uint32_t axis) const;
-  // Whether factor * node is the sum of the rows that the node averages. A sum is traced as such a
-  // multiple, so that dividing by the number of rows is a mean at any length.
+  // Counts the constant rows of a graph axis: those that are neither tokens nor windows.
+  uint32_t constant_rows_of_axis(uint32_t axis) const;
+  // Whether factor * node is the sum of the rows that a mean node averages. A sum is traced as a
+  // multiple of the mean, so that a division by the row count gives the mean at any length.
   bool is_sum_of_rows(ValueId node, double factor) const;
   // Limits the current row axis to `most` positions; 0: no limit.
   void limit_positions(int64_t most);
-  // Returns the tokens of the longest sequence with this many rows on an axis, without constants.
+  // Returns the most tokens that give at most `rows` rows on a graph axis, constant rows left out.
   int64_t tokens_of_rows(int64_t rows, uint32_t axis) const;
-  // Returns the rows of a sequence of this many tokens, without constants.
+  // Returns how many rows `tokens` tokens give on a graph axis, constant rows left out.
   uint32_t rows_of_tokens(uint32_t tokens, uint32_t axis) const;
   uint32_t traced_rows(uint32_t axis) const {
     const RowAxis& own = row_axes_[row_axis_];
     return own.parts ? sizes.tokens : rows_of_tokens(own.traced_tokens, axis);
   }
   // Adds a convolution and returns its output [sequences, windows, columns].
-  LinearExprRef of_windows(const TokenWindows& windows);
-  // Turns a convolution whose first or last windows were cut off, as conv(x)[:, :, :-padding] does,
-  // into a convolution with less padding; returns any other value as it is.
-  LinearExprRef without_windows(const LinearExprRef& value);
+  LinearExprRef windows_expr(const TokenWindows& windows);
+  // Reduces the padding of a convolution whose first or last windows are sliced off, as by
+  // conv(x)[:, :, :-padding]. Returns any other value unchanged.
+  LinearExprRef trim_windows(const LinearExprRef& value);
 
-  // Producer and shape of an image input whose layout is not known yet; 0: none.
+  // The producer of an image input whose layout is not known yet, or 0; and the shape of one image.
   uint32_t images = 0;
   Shape images_shape;
   bool reads_images() const {
@@ -211,13 +216,13 @@ class GraphBuilder {
   }
 
  private:
-  // Broadcasts one row per sequence to each row of `like`.
+  // Broadcasts the row of each sequence to all rows of `like`.
   ValueId repeated(ValueId node, ValueId like);
-  // Returns gather(columns) of `columns` that no call has asked for before.
+  // Adds the nodes of a gather that is not cached.
   ValueId gathered(const std::vector<Column>& columns);
-  std::optional<ValueId> chosen_columns(const std::vector<Column>& columns, size_t runs);
+  std::optional<ValueId> gather_by_matrix(const std::vector<Column>& columns, size_t runs);
 
-  std::vector<Producer> producers_ = std::vector<Producer>(1);  // index 0 is none
+  std::vector<Producer> producers_ = std::vector<Producer>(1);  // index 0 is unused
   std::map<std::vector<Column>, ValueId> gathered_;
   std::map<ValueId, const std::vector<Column>*> columns_of_gathered_;
   std::map<std::pair<uint32_t, SelectKind>, uint32_t> selected_;
@@ -226,25 +231,26 @@ class GraphBuilder {
   std::map<const Constant*, uint32_t> of_constants_;
   std::map<uint32_t, TokenWindows> windows_;  // by the producer of their output
   std::map<ValueId, uint32_t> of_nodes_;
-  std::vector<RowAxis> row_axes_;  // the sizes of the current one are in `sizes`
+  std::vector<RowAxis> row_axes_;  // `sizes` replaces the sizes of the current one
   uint32_t row_axis_ = 0;
   std::vector<std::pair<LinearExprRef, LinearExprRef>> materialised_;
   size_t remembered_ = 0;  // elements in materialised_
 };
 
-// Switches to the row axis of a value, if any, for the lifetime of the object.
+// Switches to the row axis of a value until the end of the scope. Keeps the current axis if the
+// value has none.
 class ScopedAxis {
  public:
   ScopedAxis(GraphBuilder& builder, const LinearExpr& value) : ScopedAxis(builder) {
     if (builder.row_axes() == 1) return;
-    if (const auto row_axis = builder.row_axis_of(value)) builder.turn_to(*row_axis);
+    if (const auto row_axis = builder.row_axis_of(value)) builder.switch_to(*row_axis);
   }
   ScopedAxis(GraphBuilder& builder, uint32_t row_axis) : ScopedAxis(builder) {
-    builder.turn_to(row_axis);
+    builder.switch_to(row_axis);
   }
   ScopedAxis(const ScopedAxis&) = delete;
   ScopedAxis& operator=(const ScopedAxis&) = delete;
-  ~ScopedAxis() { builder_.turn_to(before_); }
+  ~ScopedAxis() { builder_.switch_to(before_); }
 
  private:
   explicit ScopedAxis(GraphBuilder& builder) : builder_(builder), before_(builder.row_axis()) {}
@@ -253,36 +259,38 @@ class ScopedAxis {
   const uint32_t before_;
 };
 
-// ---- model inputs, in the shape that the author's code gets ----
+// ---- model inputs, in the shape of the program's inputs ----
 
-// REQUIRES: kTokens or kTypes.
+// Adds an input of token ids or token types. REQUIRES: kTokens or kTypes.
 LinearExprRef ids_input(GraphBuilder& builder, Producer::Kind kind, Shape shape);
 LinearExprRef features_input(GraphBuilder& builder, Shape shape);
-// Turns a node with one row per sequence into a pooled row of this shape.
+// Selects the only row of each sequence of a node on a token axis, as per-sequence rows.
 LinearExprRef row_of_sequence(GraphBuilder& builder, const LinearExprRef& value, Shape shape);
 
-// A value as value * factor. nullopt for a value without factors, or that is no such multiple.
+// Writes a value as a materialised value times a factor. Returns nullopt if all factors are 1, or
+// if the value is no multiple of a node.
 struct Multiple {
   LinearExprRef value;
   Array factor;
 };
 std::optional<Multiple> multiple_of_node(const GraphBuilder& builder, const LinearExprRef& value);
-// factors[c] * value + offsets[c] in each column c, equal for all tokens.
+// A value as factors[c] * value + offsets[c] in column c, the same for all tokens.
 struct FoldedInput {
   LinearExprRef value;
   std::vector<double> factors, offsets;  // [columns]
 };
-std::optional<FoldedInput> columns_of_node(const GraphBuilder& builder, const LinearExprRef& value);
-// Whether the value is one term whose factors depend on the node's column, not on the value's.
+std::optional<FoldedInput> folded_input(const GraphBuilder& builder, const LinearExprRef& value);
+// Whether the value is one term with a factor for each column of the node, such as one per head,
+// but not for each of its own last-dimension columns.
 bool has_factors_of_heads(const GraphBuilder& builder, const LinearExprRef& value);
 
 // ---- ops, as nodes with the builder's name ----
 
 LinearExprRef embedding(GraphBuilder& builder, const ConstantRef& table, const LinearExprRef& ids);
-// Returns rows of a table as constants, one for each of `rows`.
+// Returns rows `rows` of a table as constants.
 LinearExprRef table_rows(GraphBuilder& builder, const ConstantRef& table, Shape shape,
                          const std::vector<int64_t>& rows);
-// Looks up positions that skip padding ids; padding gets the row before that of position 0.
+// Looks up positions that do not count padding ids. A padding id reads the row before position 0.
 LinearExprRef padded_positions(GraphBuilder& builder, const ConstantRef& table,
                                const LinearExprRef& ids, int64_t padding);
 LinearExprRef linear(GraphBuilder& builder, const LinearExprRef& value, const WeightRef& weight,
@@ -293,12 +301,12 @@ LinearExprRef normalize(GraphBuilder& builder, const LinearExprRef& value, NormK
 LinearExprRef activation(GraphBuilder& builder, const LinearExprRef& value, ActivationNode node);
 LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const LinearExprRef& b);
 
-// Pools along `axis` to one row per sequence.
+// Reduces dimension `axis`, which steps through tokens, to one row per sequence.
 LinearExprRef pooled(GraphBuilder& builder, const LinearExprRef& value, size_t axis,
                      SelectKind kind);
 
-// Fills position tables with the rows of positions[i] tokens of input i, which `constant_at`
-// computes.
+// Sets the weights of position tables to the rows for positions[i] tokens of input i. `constant_at`
+// recomputes the constants.
 void fill_position_tables(GraphBuilder& builder, const std::vector<uint32_t>& positions,
                           const ConstantAt& constant_at);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds how images lie in their array, and which windows of pixels the rows of a value are, by
-// whatever ops they were cut out.
+// Finds the layout of images in their array, and the windows of pixels that the rows of a value
+// read. Depends on element ids only, so any ops may have cut out the windows.
 //
 //   x [b, 3, 8, 8] cut into rows [b, 4, 48]  ->  windows of an 8 x 8 image, kernel 4, stride 4
 //   x [b, 3, 8, 8] reshaped to [b, 3, 64]    ->  image with channels first
@@ -20,21 +20,21 @@ namespace arenite::convert {
 namespace {
 
 constexpr const char* kNoWindows =
-    "cannot gather pixels that do not form blocks of equal size and distance; if the model "
-    "transposes its "
-    "input first, export it for a transposed example";
+    "rows read pixels that do not form windows of equal size and stride; if the model transposes "
+    "its input first, export it for a transposed example";
 
-// The windows that the rows of a value are, and the place of each element in a node of these.
+// The windows that the rows of a value read, and the index of each element of the value in a node
+// of these windows.
 struct FoundWindows {
   Windows windows;
   std::vector<int64_t> places;
-  std::vector<uint32_t> taken{};  // pixels of each window in turn, if windows see these alone
+  std::vector<uint32_t> taken{};  // pixels of all windows, if they must be gathered first
 };
 
-constexpr int64_t kNowhere = -1;    // the place of a zero
-constexpr size_t kOriginsMax = 64;  // tried for each row
+constexpr int64_t kNowhere = -1;    // place of a zero, outside the image
+constexpr size_t kOriginsMax = 64;  // elements of a row that are tried for its origin
 
-// Returns the step between increasing numbers, 1 for a single number; 0: they are uneven.
+// Returns the step of an arithmetic progression; 1 for a single number, 0 for uneven steps.
 int64_t step_of(const std::set<int64_t>& numbers) {
   int64_t step = 0, last = *numbers.begin();
   for (const int64_t number : numbers) {
@@ -55,14 +55,15 @@ Pixel pixel_of(const ImageLayout& image, int64_t place) {
   return {row / image.pixels(), row % image.pixels() / image.width, row % image.width};
 }
 
-// Finds windows in rows of `width` elements, given as places among the channels of all pixels.
-// Columns may be permuted, equally in each row, and rows in any way. Outside the image are zeros.
+// Finds windows in rows of `width` elements. `places` are their indices in an image [lines,
+// columns, channels], kNowhere for zeros. Columns may be permuted, if all rows have the same order;
+// rows may be permuted too.
 class WindowFinder {
  public:
   WindowFinder(const ImageLayout& image, const std::vector<int64_t>& places, size_t width)
       : image_(image), places_(places), width_(width) {}
 
-  // Returns nullopt for any other rows.
+  // Returns nullopt if the rows are not such windows.
   std::optional<FoundWindows> find() {
     if (!read_window() || !read_origins()) return {};
     FoundWindows found;
@@ -88,7 +89,8 @@ class WindowFinder {
   }
 
  private:
-  // Reads the lines and columns that a row inside the image sees: all channels of each pixel, once.
+  // Reads the kernel from a row without zeros: its lines and columns, with all channels of each
+  // pixel.
   bool read_window() {
     for (size_t begin = 0; begin < places_.size() && columns_of_.empty(); begin += width_) {
       std::set<int64_t> different(places_.begin() + static_cast<ptrdiff_t>(begin),
@@ -118,11 +120,11 @@ class WindowFinder {
     return !columns_of_.empty();
   }
 
-  // Reads where the window of each row begins: all rows have the same window, moved.
+  // Reads the origin of each row's window: all rows have the same window at different origins.
   bool read_origins() {
     for (size_t begin = 0; begin < places_.size(); begin += width_) {
       bool is_found = false;
-      // Zeros are at one end of a row, or at both.
+      // An element outside the padding is tried from both ends.
       for (size_t i = 0; i < std::min(width_, kOriginsMax) && !is_found; ++i) {
         is_found = read_origin(begin, i % 2 == 0 ? i / 2 : width_ - 1 - i / 2);
       }
@@ -133,7 +135,8 @@ class WindowFinder {
     return step_of(tops_) != 0 && step_of(lefts_) != 0;
   }
 
-  // Reads the origin of a row whose element `by` is inside the image.
+  // Reads the origin from element `by` of a row. Returns false if that is a zero, or other elements
+  // disagree.
   bool read_origin(size_t begin, size_t by) {
     if (places_[begin + by] == kNowhere) return false;
     Pixel origin = pixel_of(image_, places_[begin + by]);
@@ -166,7 +169,7 @@ class WindowFinder {
     return axis;
   }
 
-  // Whether windows begin with the first line or column, and none is missing at the end.
+  // Whether the windows cover the whole extent, from its first line or column on.
   static bool takes_all(WindowAxis& window, const std::set<int64_t>& begins, uint32_t extent) {
     if (*begins.begin() > 0) return false;
     if (begins.size() == 1) window.stride = window.span();
@@ -176,18 +179,18 @@ class WindowFinder {
   const ImageLayout image_;
   const std::vector<int64_t>& places_;
   const size_t width_;
-  std::set<int64_t> lines_, columns_;  // of a row inside the image
-  std::vector<Pixel> taps_;            // offset of each of its elements from the origin
-  std::vector<uint32_t> columns_of_;   // column of each of these elements in a row of windows
-  std::set<int64_t> tops_, lefts_;     // where windows begin
+  std::set<int64_t> lines_, columns_;  // of the row that the kernel is read from
+  std::vector<Pixel> taps_;            // offset of each element from the origin
+  std::vector<uint32_t> columns_of_;   // column of each element in a windows node
+  std::set<int64_t> tops_, lefts_;     // lines and columns of origins
   std::vector<Pixel> origins_;         // of rows
 };
 
-// Finds windows that take pixels of one column of the image in any order, such as patches of a
-// series that is padded by copies of its rows. Channels may come in any order, too.
-std::optional<FoundWindows> taken_windows(const ImageLayout& image,
-                                          const std::vector<int64_t>& places, size_t width,
-                                          size_t sequences) {
+// Finds windows whose pixels must be gathered first: any pixels of one column of the image, such as
+// patches of a series with replicate padding. Channels may be permuted, too.
+std::optional<FoundWindows> gathered_windows(const ImageLayout& image,
+                                             const std::vector<int64_t>& places, size_t width,
+                                             size_t sequences) {
   const size_t each = places.size() / sequences, kernel = width / image.channels;
   if (width % image.channels != 0 || kernel < 2 || kernel > kWindowRowsMax || each < 2 * width) {
     return {};
@@ -196,7 +199,7 @@ std::optional<FoundWindows> taken_windows(const ImageLayout& image,
   FoundWindows found;
   found.windows.lines.kernel = found.windows.lines.stride = static_cast<uint32_t>(kernel);
   found.taken.assign(each / image.channels, kNone);
-  std::vector<size_t> seen;  // elements of each channel in this row
+  std::vector<size_t> seen;  // count of elements in the row, by channel
   for (size_t i = 0; i < places.size(); ++i) {
     if (i % width == 0) seen.assign(image.channels, 0);
     if (places[i] == kNowhere) return {};
@@ -221,10 +224,10 @@ std::optional<FoundWindows> find_windows(const ImageLayout& image,
                                          const std::vector<int64_t>& places, size_t width,
                                          size_t sequences) {
   auto found = WindowFinder(image, places, width).find();
-  return found ? found : taken_windows(image, places, width, sequences);
+  return found ? found : gathered_windows(image, places, width, sequences);
 }
 
-// Returns the layouts that a shape allows, the likeliest first: channels first, channels last,
+// Returns the layouts that a shape allows, most likely first: channels first, channels last,
 // series.
 std::vector<ImageLayout> possible_layouts(const Shape& shape) {
   const auto extent = [&](size_t d) { return static_cast<uint32_t>(shape[d]); };
@@ -242,8 +245,9 @@ std::vector<ImageLayout> possible_layouts(const Shape& shape) {
           line};
 }
 
-// Returns the index of each element in the producer, kNowhere for zeros. Refuses other producers.
-std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t producer) {
+// Returns the index of each element in the producer, or kNowhere for zeros. Throws NotRecognised
+// for elements of other producers.
+std::vector<int64_t> producer_indices(const Term& term, size_t count, uint32_t producer) {
   std::vector<int64_t> element_ids(count, kNowhere);
   for (size_t i = 0; i < count; ++i) {
     const int64_t number = term.places.at(i);
@@ -254,14 +258,14 @@ std::vector<int64_t> numbers_in(const Term& term, size_t count, uint32_t produce
   return element_ids;
 }
 
-// Returns the first element that is no zero; kNoElement if all are zeros.
-int64_t first_number(const Term& term, size_t count) {
+// Returns the first nonzero element; kNoElement if all are zero.
+int64_t first_nonzero(const Term& term, size_t count) {
   int64_t number = kNoElement;
   for (size_t i = 0; i < count && number == kNoElement; ++i) number = term.places.at(i);
   return number;
 }
 
-// Whether rows span several pixels, judged by the first row with different elements at its ends.
+// Whether rows span several pixels. Checks the first row whose first and last elements differ.
 bool has_several_pixels(const GraphBuilder& builder, const LinearExpr& value, size_t width) {
   for (size_t i = 0, count = value.elements(); i < count; i += width) {
     const int64_t first = value.at(i), last = value.at(i + width - 1);
@@ -272,7 +276,7 @@ bool has_several_pixels(const GraphBuilder& builder, const LinearExpr& value, si
   return false;
 }
 
-// Returns a value of this shape whose rows are the windows found over `input`.
+// Adds the windows found over `input`, and returns them as a value of `shape`.
 LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, ValueId input,
                               uint32_t places, const Shape& shape) {
   const std::string name = builder.name + ".windows";
@@ -286,12 +290,12 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
                                     builder.graph.add_axis(axis));
   }
   const LinearExprRef made =
-      builder.of_windows({.windows = found.windows,
-                          .input = input,
-                          .places = places,
-                          .add = [&](const Windows& windows, ValueId of) {
-                            return builder.graph.add_windows(name, windows, of);
-                          }});
+      builder.windows_expr({.windows = found.windows,
+                            .input = input,
+                            .places = places,
+                            .add = [&](const Windows& windows, ValueId of) {
+                              return builder.graph.add_windows(name, windows, of);
+                            }});
   std::vector<int64_t> element_ids;
   for (const int64_t place : found.places) {
     element_ids.push_back(made->at(static_cast<size_t>(place)));
@@ -299,16 +303,16 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
   return plain(shape, std::move(element_ids));
 }
 
-[[noreturn]] void follow_with(GraphBuilder& builder, const ImageLayout& image) {
+[[noreturn]] void restart_with(GraphBuilder& builder, const ImageLayout& image) {
   builder.found = {.row_axis = builder.row_axis(), .layout = image};
   throw NotRecognised("the input is images");
 }
 
-// Finds the layout of an image from rows that a value takes of it.
+// Finds the layout of an image from the rows of a value, and restarts the trace with it.
 [[noreturn]] void find_rows_of_image(GraphBuilder& builder, const Term& term, size_t count,
                                      size_t width) {
-  std::vector<int64_t> elements = numbers_in(term, count, builder.images);
-  // A row that repeats one element stands for this element.
+  std::vector<int64_t> elements = producer_indices(term, count, builder.images);
+  // If each row repeats one element, a row counts as a single element.
   const auto is_one_number = [&](size_t i) { return elements[i] == elements[i - i % width]; };
   bool is_repeated = true;
   for (size_t i = 0; i < count && is_repeated; ++i) is_repeated = is_one_number(i);
@@ -317,13 +321,13 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
     elements.resize(count / width);
     width = 1;
   }
-  // A single row with everything is no part of an image; a part of a series is.
+  // A single row of the whole array is no window of an image. A part of a series is.
   const bool is_part =
       builder.images_shape.size() == 1 && width < static_cast<size_t>(builder.images_shape[0]);
   refuse_op_if<Cause::kInput>(elements.size() / width <= builder.sizes.sequences && !is_part, "{}",
                               kNoWindows);
   if (builder.images_shape.size() == 1 && (is_repeated || is_part)) {
-    follow_with(builder, {1, static_cast<uint32_t>(builder.images_shape[0]), 1});
+    restart_with(builder, {1, static_cast<uint32_t>(builder.images_shape[0]), 1});
   }
   for (const ImageLayout& image : possible_layouts(builder.images_shape)) {
     std::vector<int64_t> places = elements;
@@ -333,11 +337,11 @@ LinearExprRef rows_of_windows(GraphBuilder& builder, const FoundWindows& found, 
       place = place / each * each +
               static_cast<int64_t>(image.place(static_cast<size_t>(place % each)));
     }
-    if (find_windows(image, places, width, builder.sizes.sequences)) follow_with(builder, image);
+    if (find_windows(image, places, width, builder.sizes.sequences)) restart_with(builder, image);
   }
-  // Ops on single pixels come before, and show no windows yet.
+  // Pixelwise ops may precede the windows, so channels first is tried.
   if (builder.images_shape.size() == 3) {
-    follow_with(builder, possible_layouts(builder.images_shape)[0]);
+    restart_with(builder, possible_layouts(builder.images_shape)[0]);
   }
   throw NotRecognised(kNoWindows, Cause::kInput);
 }
@@ -369,7 +373,7 @@ LinearExprRef images_input(GraphBuilder& builder, Shape shape,
 
 void find_image(GraphBuilder& builder, const LinearExpr& value) {
   const Shape strides = strides_of(value.shape);
-  // Returns the element at index k of one dimension, in the middle of a sequence's others.
+  // Returns the index of element k along one dimension, at the middle of the others, in sequence 0.
   const auto place = [&](size_t dimension, int64_t k) {
     int64_t at = 0;
     for (size_t d = 1; d < value.shape.size(); ++d) {
@@ -382,7 +386,7 @@ void find_image(GraphBuilder& builder, const LinearExpr& value) {
     return number != kNoElement && producer_of(number) == builder.images;
   });
   if (found == value.terms.end()) return;
-  // Extents without zero padding, and the distance of elements in the array.
+  // The extents without zero padding, and the strides in the array.
   int64_t extent[4] = {1, 1, 1, 1}, step[4] = {};
   for (size_t d = 1; d < 4; ++d) {
     std::set<int64_t> seen;
@@ -397,7 +401,7 @@ void find_image(GraphBuilder& builder, const LinearExpr& value) {
                        static_cast<uint32_t>(extent[3])};
   image.channels_first = extent[1] == 1 || step[1] > std::max(step[2], step[3]);
   image.columns_first = step[2] != 0 && step[3] > step[2];
-  if (image.elements() == builder.producer_at(builder.images).width) follow_with(builder, image);
+  if (image.elements() == builder.producer_at(builder.images).width) restart_with(builder, image);
   throw NotRecognised(kNoWindows, Cause::kInput);
 }
 
@@ -407,17 +411,17 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   const auto width = static_cast<size_t>(value->shape.back());
   for (const Term& term : value->terms) {
     if (builder.images == 0) break;
-    const int64_t number = first_number(term, value->elements());
+    const int64_t number = first_nonzero(term, value->elements());
     if (number != kNoElement && producer_of(number) == builder.images) {
       find_rows_of_image(builder, term, value->elements(), width);
     }
   }
   const size_t rows = value->elements() / width;
-  const int64_t number = first_number(value->terms[0], value->elements());
+  const int64_t number = first_nonzero(value->terms[0], value->elements());
   if (!value->is_plain() || !builder.is_node(number)) return value;
   const uint32_t from = producer_of(number);
   const Producer producer = builder.producer_at(from);
-  // Rows have several pixels, or are some of the pixels: every second one of every second line.
+  // Rows concatenate several pixels, or are a subset of the pixels, such as every second one.
   const bool has_other_rows = !value->terms[0].places.is_whole() || producer.width != width;
   const bool may_be = has_other_rows && (has_several_pixels(builder, *value, width) ||
                                          (builder.is_node(value->at(width - 1)) &&
@@ -427,7 +431,7 @@ LinearExprRef as_windows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!axis.is_image()) return value;
   const ImageLayout image = {producer.width, axis.rows / axis.other, axis.other, false, false};
   const uint32_t sequences = builder.sizes.sequences;
-  const std::vector<int64_t> places = numbers_in(value->terms[0], value->elements(), from);
+  const std::vector<int64_t> places = producer_indices(value->terms[0], value->elements(), from);
   const auto found = find_windows(image, places, width, sequences);
   if (!found) return value;
   return rows_of_windows(builder, *found, producer.node, producer.rows / sequences, value->shape);
@@ -463,7 +467,7 @@ std::optional<LinearExprRef> windows_of_rows(GraphBuilder& builder, const Linear
 
 namespace {
 
-// Adds the maximum or the mean of each column of a window.
+// Adds a node for the maximum or the mean of each column over a window.
 ValueId add_pool(GraphBuilder& builder, const Windows& windows, ValueId input, SelectKind kind) {
   Graph& graph = builder.graph;
   if (kind == SelectKind::kMax) return graph.add_max_pool(builder.name, windows, input);
@@ -478,7 +482,7 @@ ValueId add_pool(GraphBuilder& builder, const Windows& windows, ValueId input, S
   return graph.add_depthwise(builder.name, mean, input);
 }
 
-// Orders the dimensions: those along pixels first, then `axis`, then those of columns.
+// Returns an order of dimensions: those along pixels, then `axis`, then those along columns.
 std::vector<size_t> pixels_first(const GraphBuilder& builder, const LinearExpr& value,
                                  size_t axis) {
   std::vector<size_t> order, columns;
@@ -518,16 +522,17 @@ std::optional<LinearExprRef> pooled_windows(GraphBuilder& builder, const LinearE
                              false, false};
   if (places.size() % width != 0) return std::nullopt;
   const auto found = WindowFinder(image, places, width).find();
-  // Windows that interleave are groups of the same pixels.
+  // Dilated windows interleave; only their maximum is supported.
   const bool is_apart =
       !found || found->windows.lines.dilation > 1 || found->windows.columns.dilation > 1;
   if (is_apart && (!found || kind == SelectKind::kMean)) return std::nullopt;
-  const LinearExprRef made = builder.of_windows({.windows = found->windows,
-                                                 .input = producer.node,
-                                                 .places = image_axis.rows,
-                                                 .add = [&](const Windows& windows, ValueId input) {
-                                                   return add_pool(builder, windows, input, kind);
-                                                 }});
+  const LinearExprRef made =
+      builder.windows_expr({.windows = found->windows,
+                            .input = producer.node,
+                            .places = image_axis.rows,
+                            .add = [&](const Windows& windows, ValueId input) {
+                              return add_pool(builder, windows, input, kind);
+                            }});
   std::vector<int64_t> element_ids;
   for (size_t row = 0; row < places.size(); row += width) {
     const auto window = static_cast<size_t>(found->places[row]) / width;

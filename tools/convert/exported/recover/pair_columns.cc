@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns score terms of (query, key) pairs into columns of queries and keys, and lowers attention
-// within windows whose queries and keys are on different row axes. Only for a fixed number of rows.
+// Writes a bias of (query, key) pairs as columns of queries and keys. Lowers attention within
+// windows with queries and keys on different row axes. Only for a fixed number of rows.
 //
 //   q k^T + r[query, kind(key)]  ->  [q | r[query]] [k | one_hot(kind(key))]^T
 #include "convert/exported/recover/pair_columns.h"
@@ -22,12 +22,12 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kColumnsMax = 8192;  // for terms of pairs
+constexpr size_t kColumnsMax = 8192;  // columns added for one bias
 
 }  // namespace
 
 LinearExprRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers) {
-  return builder.of_constant(std::make_shared<const Constant>(
+  return builder.constant_expr(std::make_shared<const Constant>(
       kNoValue, Array::real(std::move(shape), std::move(numbers))));
 }
 
@@ -61,8 +61,8 @@ std::vector<double> repeated(std::span<const double> numbers, size_t times) {
 
 namespace {
 
-// Appends the columns of `b` to those of `a` in each row.
-LinearExprRef side_by_side(const LinearExprRef& a, const LinearExprRef& b) {
+// Concatenates the columns of `a` and `b`.
+LinearExprRef concat_columns(const LinearExprRef& a, const LinearExprRef& b) {
   const auto width = static_cast<size_t>(a->shape.back());
   const auto more = static_cast<size_t>(b->shape.back());
   std::vector<int64_t> element_ids;
@@ -75,21 +75,21 @@ LinearExprRef side_by_side(const LinearExprRef& a, const LinearExprRef& b) {
   return plain(std::move(shape), std::move(element_ids));
 }
 
-// Appends constants [.., rows, count] to rows [.., rows, columns]. Repeated rows, such as keys that
-// heads share, must get equal constants.
-LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t count,
-                     std::vector<double> numbers) {
+// Appends constants [.., rows, count] to the columns of `given` [.., rows, columns]. Throws
+// NotRecognised if repeated rows, such as keys that heads share, get different constants.
+LinearExprRef append_constants(GraphBuilder& builder, const LinearExprRef& given, size_t count,
+                               std::vector<double> numbers) {
   const ScopedAxis on(builder, *given);
   const LinearExprRef rows = builder.materialised(given);
   const auto width = static_cast<size_t>(rows->shape.back());
-  std::map<int64_t, size_t> known;  // row by its first element id
+  std::map<int64_t, size_t> known;  // first row with this element id in column 0
   for (size_t row = 0; row * width < rows->elements(); ++row) {
     const size_t first = known.try_emplace(rows->at(row * width), row).first->second;
-    refuse_op_if(
-        !std::equal(numbers.begin() + static_cast<ptrdiff_t>(row * count),
-                    numbers.begin() + static_cast<ptrdiff_t>((row + 1) * count),
-                    numbers.begin() + static_cast<ptrdiff_t>(first * count)),
-        "constants added to the scores differ for repeated rows; expected the same for each copy");
+    refuse_op_if(!std::equal(numbers.begin() + static_cast<ptrdiff_t>(row * count),
+                             numbers.begin() + static_cast<ptrdiff_t>((row + 1) * count),
+                             numbers.begin() + static_cast<ptrdiff_t>(first * count)),
+                 "the constants added to scores differ between heads that share keys; expected the "
+                 "same for all of them");
   }
   Shape shape = rows->shape;
   shape.back() = static_cast<int64_t>(count);
@@ -98,16 +98,18 @@ LinearExprRef beside(GraphBuilder& builder, const LinearExprRef& given, size_t c
   for (size_t i = 0; i < numbers.size() && are_same; ++i) are_same = has_first(i);
   if (are_same) {
     numbers.resize(count);
-    return side_by_side(rows, same_columns(builder, *rows, shape, std::move(numbers)));
+    return concat_columns(rows, same_columns(builder, *rows, shape, std::move(numbers)));
   }
   const auto columns =
       columns_of_constants(builder, constants(builder, shape, std::move(numbers)), rows);
-  refuse_op_if(!columns, "cannot add constants to scores of rows that are not tokens");
-  return side_by_side(rows, *columns);
+  refuse_op_if(
+      !columns,
+      "constants are added to scores whose queries or keys are no token rows; expected token rows");
+  return concat_columns(rows, *columns);
 }
 
-// Score terms of queries for keys: groups keys with equal terms from all queries, and queries whose
-// terms are in the same columns.
+// Writes a bias that reads elements of the query's row as columns. Keys of one kind get equal
+// biases from all queries; queries of one kind read the same columns for each kind of key.
 class QueryColumns {
  public:
   QueryColumns(GraphBuilder& builder, const LinearExpr& terms, const Term& term)
@@ -120,12 +122,13 @@ class QueryColumns {
     find_queries();
   }
 
-  // Returns a column of each query for each kind of keys, [.., queries, count].
+  // Returns the columns to append to queries, [.., queries, count]: one per kind of key.
   LinearExprRef columns() const {
     const size_t count = firsts_.size();
     refuse_op_if(count * patterns_.size() > kColumnsMax,
-                 "the queries bring too many score terms; expected fewer kinds of queries or keys");
-    std::map<std::vector<Column>, std::vector<size_t>> heads;  // matrices, by their columns
+                 "the bias that queries add to scores has too many columns; expected fewer "
+                 "different distances, or queries that read fewer columns");
+    std::map<std::vector<Column>, std::vector<size_t>> heads;  // matrices with the same columns
     for (size_t m = 0; m < matrices_; ++m) heads[columns_of(m)].push_back(m);
     std::vector<int64_t> element_ids(matrices_ * queries_ * count);
     for (const auto& [columns, matrices] : heads) {
@@ -141,7 +144,7 @@ class QueryColumns {
     return plain(std::move(shape), std::move(element_ids));
   }
 
-  // Returns the one-hot kind of each key times `one`, [keys, count].
+  // Returns the columns to append to keys, [keys, count]: `one` at the kind of each key, else 0.
   std::vector<double> of_keys(double one) const {
     std::vector<double> numbers(keys_ * firsts_.size(), 0.0);
     for (size_t k = 0; k < keys_; ++k) numbers[k * firsts_.size() + kinds_of_keys_[k]] = one;
@@ -151,15 +154,15 @@ class QueryColumns {
   size_t matrices() const { return matrices_; }
 
  private:
-  using Part = std::pair<Column, double>;  // producer 0: nothing is added
+  using Part = std::pair<Column, double>;  // column and factor; producer 0: none
 
   Part part(size_t i) const {
     const int64_t number = term_.places.at(i);
     const double factor = term_.factors.at(i);
     if (number == kNoElement || factor == 0.0) return {};
     refuse_op_if(!builder_.is_node(number),
-                 "cannot mix constants with elements of the query in one score term; add them one "
-                 "after the other");
+                 "one value added to scores has both constants and elements of the query; expected "
+                 "two separate additions");
     return {builder_.column_of(number), factor};
   }
 
@@ -189,21 +192,24 @@ class QueryColumns {
     }
   }
 
-  // Returns the node row of a query's terms; `row` is matrix * queries + query.
+  // Returns the node's row that the biases of a query are read from. `row` is matrix * queries +
+  // query.
   uint32_t row_of(size_t row) const {
     std::optional<uint32_t> found;
     for (size_t k = 0; k < keys_; ++k) {
       const int64_t number = term_.places.at(row * keys_ + k);
       if (number == kNoElement) continue;
-      refuse_op_if(found.value_or(builder_.row_of(number)) != builder_.row_of(number),
-                   "the score terms of a query come from several tokens; expected its own token");
+      refuse_op_if(
+          found.value_or(builder_.row_of(number)) != builder_.row_of(number),
+          "the bias of a query reads rows of several tokens; expected only the query's own token");
       found = builder_.row_of(number);
     }
-    refuse_op_if(!found, "a query has no score terms; expected terms for each query");
+    refuse_op_if(!found, "a query has no bias, but others have; expected one for each query");
     return *found;
   }
 
-  // Returns the columns of all kinds of queries and keys; any column stands in for a missing one.
+  // Returns the columns that all kinds of queries read for all kinds of keys. A missing column is
+  // replaced by any other, with factor 0.
   std::vector<Column> columns_of(size_t matrix) const {
     const size_t count = firsts_.size();
     std::vector<Column> columns;
@@ -214,12 +220,13 @@ class QueryColumns {
         if (any.first == 0) any = columns.back();
       }
     }
-    refuse_op_if(any.first == 0, "a head has no score terms; expected terms for each head");
+    refuse_op_if(any.first == 0, "a head has no bias, but others have; expected one for each head");
     for (Column& column : columns) column = column.first == 0 ? any : column;
     return columns;
   }
 
-  // Selects each query's own columns, [rows of these matrices, count].
+  // Returns [queries of these matrices, count]: the columns of each query's kind. All kinds are
+  // computed, and factors 0 and 1 select.
   LinearExprRef of_head(const std::vector<Column>& columns,
                         const std::vector<size_t>& matrices) const {
     const size_t count = firsts_.size();
@@ -259,9 +266,9 @@ class QueryColumns {
   const Shape& shape_;
   const Term& term_;
   size_t queries_ = 0, keys_ = 0, matrices_ = 0;
-  std::vector<size_t> kinds_of_keys_, firsts_;  // the first key of each kind
+  std::vector<size_t> kinds_of_keys_, firsts_;  // kind of each key, first key of each kind
   std::vector<size_t> kinds_of_queries_;
-  std::vector<std::vector<Part>> patterns_;  // of a kind of queries, [matrices, kinds of keys]
+  std::vector<std::vector<Part>> patterns_;  // [kinds of queries][matrices, kinds of keys]
 };
 
 }  // namespace
@@ -269,21 +276,21 @@ class QueryColumns {
 ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores) {
   refuse_op_if(scores.tanh_factor || scores.head_factors || scores.zeroed || scores.sink ||
                    scores.scale == 0.0,
-               "cannot combine score terms of queries with capped scores, factors of heads, 0/1 "
-               "masks or sinks");
+               "biases that queries add are combined with capped scores, factors of heads, 0/1 "
+               "masks or sinks; expected scores without these");
   auto result = std::make_shared<Scores>(scores);
   result->query_terms.reset();
   for (const Term& term : scores.query_terms->terms) {
     const ScopedAxis on(builder, *scores.query);
     const QueryColumns found(builder, *scores.query_terms, term);
-    result->query = side_by_side(builder.materialised(result->query), found.columns());
-    result->key = beside(builder, result->key, found.count(),
-                         repeated(found.of_keys(1.0 / scores.scale), found.matrices()));
+    result->query = concat_columns(builder.materialised(result->query), found.columns());
+    result->key = append_constants(builder, result->key, found.count(),
+                                   repeated(found.of_keys(1.0 / scores.scale), found.matrices()));
   }
   return result;
 }
 
-LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& given) {
+LinearExprRef subsampled_rows(GraphBuilder& builder, const LinearExprRef& given) {
   const LinearExprRef value = builder.materialised(given);
   const ScopedAxis on(builder, *value);
   const TraceSizes sizes = builder.sizes;
@@ -334,12 +341,12 @@ LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& given) {
 
 namespace {
 
-// Rows of windows, [.., rows, columns]: the head of each window, told by its columns, and the
-// window row at each row of the row axis.
+// The windows of a value [.., rows, columns]: the head of each window, identified by its columns,
+// and the order that undoes the windows.
 struct OrderOfWindows {
-  std::vector<size_t> heads;               // of each window: index of its (sequence, head)
+  std::vector<size_t> heads;               // [windows], index of (sequence, head)
   std::vector<uint32_t> sequences;         // [heads]
-  std::vector<std::vector<size_t>> order;  // [heads]: rows of windows, [rows of the row axis]
+  std::vector<std::vector<size_t>> order;  // [heads][rows of the row axis]: row of the value
 };
 
 std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const LinearExprRef& value) {
@@ -376,7 +383,7 @@ std::optional<OrderOfWindows> window_rows(GraphBuilder& builder, const LinearExp
   return found;
 }
 
-// Returns [sequences, heads, rows of the row axis, columns].
+// Undoes the windows: returns [sequences, heads, rows of the row axis, columns].
 LinearExprRef in_order(const LinearExprRef& value, const OrderOfWindows& rows) {
   const int64_t width = value->shape.back();
   const int64_t sequences = int64_t{rows.sequences.back()} + 1;
@@ -435,7 +442,7 @@ std::optional<LinearExprRef> attend_in_windows(GraphBuilder& builder, const Scor
   whole.added = Array::real(whole.shape, std::move(added));
   const LinearExprRef made = attend(builder, whole, in_order(value, *weighed));
   const int64_t width = made->shape.back();
-  Movement back{.shape = joined(lead, scores.shape[rank - 2], width)};
+  Movement back{.shape = matrices_shape(lead, scores.shape[rank - 2], width)};
   std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
   size_t from = 0;
   for (const std::vector<size_t>& order : queries->order) {

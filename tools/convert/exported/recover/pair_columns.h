@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants as columns of rows, for score terms that depend on both a query and a key.
+// Adds columns to queries and keys, such that their product adds a bias that depends on both.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 
 namespace arenite::convert {
 
-// Added to a score, it gives the key no weight.
+// A score with this addend hides its key: the weight is 0.
 inline constexpr double kHiddenScore = -std::numeric_limits<double>::infinity();
 
 LinearExprRef constants(GraphBuilder& builder, Shape shape, std::vector<double> numbers);
-// Returns these constants beside each of the rows [.., columns], which may be per sequence: [..,
-// constants].
+// Returns the same constants for each row of `rows` [.., columns], as columns of a node with these
+// rows. Rows may be per sequence. The result is [.., constants].
 LinearExprRef same_columns(GraphBuilder& builder, const LinearExpr& rows, Shape shape,
                            std::vector<double> numbers);
 std::vector<double> repeated(std::span<const double> numbers, size_t times);
-// Turns rows [.., rows, columns] of a subsampled image, such as every second pixel of every second
-// line, into rows of a node without the others; returns any other value as it is.
-LinearExprRef with_own_rows(GraphBuilder& builder, const LinearExprRef& value);
-// Lowers attention within windows whose queries and keys are on different row axes to attention
-// that hides the keys of other windows; nullopt for any other scores.
+// Adds a windows node for rows [.., rows, columns] of a subsampled image, such as every second
+// pixel of every second line. Returns any other value unchanged.
+LinearExprRef subsampled_rows(GraphBuilder& builder, const LinearExprRef& value);
+// Lowers attention within windows, with queries and keys on different row axes, to attention over
+// all rows that hides the keys of other windows. Returns nullopt for any other scores.
 std::optional<LinearExprRef> attend_in_windows(GraphBuilder& builder, const Scores& scores,
                                                const LinearExprRef& values);
-// Turns query terms into columns of queries and keys, for any keys. REQUIRES: query_terms.
+// Replaces query terms by columns of queries and keys. REQUIRES: query_terms.
 ScoresRef query_terms_as_columns(GraphBuilder& builder, const Scores& scores);
 
 }  // namespace arenite::convert

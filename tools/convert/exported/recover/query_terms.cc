@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads relative position terms, which a query brings for each distance of a key. Shifts, gathers
-// and products for each query all end in the same elements, which tell columns and table:
+// Reads a relative position bias: each query adds an element to the score of a key at each
+// distance. Shifts, gathers and products end in the same element ids, so these determine the
+// columns and the table:
 //
 //   score[query, key] += sum over c of query_row[c] * table[key - query][c] + constant[key - query]
 #include <algorithm>
@@ -18,15 +19,14 @@ namespace arenite::convert {
 namespace {
 
 constexpr double kTermError = 1e-6;
-constexpr size_t kTermNumbersMax = size_t{1} << 27;  // in one table
+constexpr size_t kTermNumbersMax = size_t{1} << 27;  // elements of one table
 
 constexpr const char* kNoDistances =
-    "score terms computed from the query are not relative positions; expected the same multiples "
-    "of the "
-    "query's columns for all keys at one distance";
+    "the bias that a query adds to scores is not a relative position bias; expected the same "
+    "multiples of the query's columns for all keys at one distance";
 
-// The addends of one score: for each term a column of the query's row with its factor, and a
-// constant. A column of producer 0 adds nothing.
+// The addends of one score: a column of the query's row with its factor for each term, and a
+// constant. A column of producer 0 means no addend.
 struct Addend {
   std::vector<std::pair<Column, double>> parts;
   double constant = 0.0;
@@ -56,10 +56,11 @@ class TermReader {
   }
 
   QueryTermsFound read(std::span<const std::vector<Column>> queries) {
-    // Columns that differ between distances are results of a layer, which the table absorbs.
+    // Columns that differ between distances are results of a linear layer, whose weights go into
+    // the table.
     const size_t count = terms_.terms.size();
     std::vector<bool> varies(count, false);
-    // by first addend of the head, and term
+    // First column seen, by head and term.
     std::map<std::pair<size_t, size_t>, Column> first_columns;
     for (size_t i = 0; i < addends_.size(); ++i) {
       const size_t first = i - i % distances_;
@@ -116,7 +117,7 @@ class TermReader {
   }
 
  private:
-  // Reads the addend of each visible key. Keys at one distance must agree.
+  // Reads the addend of each visible key. Throws NotRecognised if keys at one distance differ.
   void read_addends(const Scores& scores, std::span<const HeadPlace> order) {
     const size_t square = tokens_ * tokens_;
     std::vector<double> added;
@@ -164,7 +165,7 @@ class TermReader {
     row[place->second] += factor;
   }
 
-  // Adds a result of a linear layer as a combination of the layer's inputs.
+  // Adds a result of a linear layer as a linear combination of the layer's inputs.
   void add_layer(const Column& result, double factor, std::vector<Column>& columns,
                  std::vector<double>& row, double& constant) {
     const Graph& graph = builder_.graph;
@@ -189,13 +190,13 @@ class TermReader {
     if (!part.linear.bias.empty()) constant += factor * part.linear.bias[result.second];
   }
 
-  // Returns the layer that makes a column, or null.
+  // Returns the linear layer with this result, or null.
   const LinearPart* layer_of(const Column& column) const {
     const auto* layer = builder_.graph.as<LinearNode>(builder_.producer_at(column.first).node);
     return layer != nullptr && layer->parts.size() == 1 ? &layer->parts[0] : nullptr;
   }
 
-  // REQUIRES: a layer makes the column.
+  // Returns the weights of a result. REQUIRES: layer_of(column).
   std::span<const double> weights_of(const Column& column) {
     const LinearSpec& layer = layer_of(column)->linear;
     const auto [known, is_new] = weights_.try_emplace(builder_.producer_at(column.first).node);
@@ -203,7 +204,7 @@ class TermReader {
     return std::span(known->second).subspan(size_t{column.second} * layer.inputs(), layer.inputs());
   }
 
-  // Whether columns equal those of the queries up to biases of layers with equal weights, as in
+  // Whether the columns are those of the queries except for the biases of their layers, as in
   // Transformer-XL.
   bool are_queries(std::span<const std::vector<Column>> columns,
                    std::span<const std::vector<Column>> queries) {
@@ -219,7 +220,8 @@ class TermReader {
     });
   }
 
-  // Uses the queries in place of these columns; differences of biases become constants.
+  // Replaces the columns by those of the queries. Adds the differences of layer biases to the
+  // table's constants.
   void use_queries(QueryTermsFound& found, std::span<const std::vector<Column>> queries) {
     const auto bias = [&](const Column& column) {
       const LinearPart& layer = *layer_of(column);
@@ -241,7 +243,7 @@ class TermReader {
   const size_t tokens_, distances_;
   size_t heads_ = 0;
   std::vector<std::optional<Addend>> addends_;  // of each head and distance
-  std::map<Column, size_t> places_;             // index among the columns of a head
+  std::map<Column, size_t> places_;             // index in the columns of the current head
   std::map<const Constant*, Array::Reals> constants_;
   std::map<ValueId, std::vector<double>> weights_;
 };
@@ -258,7 +260,7 @@ bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value) {
   for (size_t i = 0; i < tokens; ++i) {
     const int64_t first = value.at(0), own = value.at(i * tokens + i);
     if (!builder.is_node(first) || !builder.is_node(own)) return false;
-    // Rows of a window are some of an image's rows.
+    // A window reads only some rows of an image, in order.
     const uint32_t row = builder.row_of(own);
     if (builder.fixes_rows ? i != 0 && row <= before : row != builder.row_of(first) + i) {
       return false;

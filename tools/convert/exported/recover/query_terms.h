@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Score terms that are elements of the query's row, as relative positions are: q R[query - key].
+// Relative position bias: elements of the query's row that are added to its scores, as q R[query -
+// key].
 //
 //   (q @ R.T).gather(-1, distances)  ->  columns of q, and a table of distances
 #pragma once
@@ -14,13 +15,13 @@
 
 namespace arenite::convert {
 
-// Adds elements of the query's row, [..., queries, keys], as relative positions do; null for any
-// other value.
+// Whether `value` has elements of the query's row for each key, [..., queries, keys].
+// with_query_terms adds such a value to scores; it returns null for any other.
 bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value);
 ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
                            const LinearExprRef& value);
-// Query terms as products of columns, for each head, with a table of distances. The columns are
-// those of the queries wherever possible.
+// Query terms as products of columns, [heads], with a table by distance. The columns are those of
+// the queries if possible.
 struct QueryTermsFound {
   std::vector<std::vector<Column>> columns;
   RelativeBias table;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches the ops before a refused one for the op at fault.
+// Finds the op at fault among the ops before a refused op, and a module that can be exported
+// instead.
 #include "convert/exported/recover/refusals.h"
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 namespace arenite::convert {
 namespace {
 
-// Returns a bit mask for each value: the user inputs it depends on. Bool masks are left out: they
-// hide elements and are no sequence of their own.
+// Returns a bit mask of user inputs for each value: those that the value depends on. Leaves out
+// bool masks, which are no sequences.
 std::vector<uint64_t> inputs_of_values(const ExportedProgram& program) {
   std::vector<uint64_t> inputs(program.values.size(), 0);
   const std::vector<const ExportedInput*> given = program.user_inputs();
@@ -57,7 +58,7 @@ bool is_within(std::string_view path, std::string_view module) {
   return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
 
-constexpr size_t kLargeShare = 5;  // one in this many ops makes a part worth a file
+constexpr size_t kLargeShare = 5;  // a suggested module has at least one in this many ops
 
 // Whether a module is attention alone, judged by its name.
 bool is_attention(const std::string& path) {
@@ -69,10 +70,10 @@ bool is_attention(const std::string& path) {
 struct Module {
   size_t ops = 0;
   bool attends = false;
-  // Values from outside that its ops read, by the inputs that these ops depend on.
+  // Values from outside the module that its ops read, by the model inputs that the ops depend on.
   std::map<uint64_t, std::set<uint32_t>> read;
 
-  // Whether the module is worth a file and reads one tensor for each model input.
+  // Whether the module is large enough to suggest, and reads one tensor for each model input.
   bool reads_one_tensor(size_t all_ops) const {
     uint64_t seen = 0;
     for (const auto& [of_inputs, values] : read) {
@@ -87,12 +88,12 @@ struct Module {
 std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) {
   const std::vector<uint64_t> inputs = inputs_of_values(program);
   std::vector<std::string_view> made_in(program.values.size());
-  std::vector<uint32_t> read_as(program.values.size());  // ids in place of their embedding
+  std::vector<uint32_t> read_as(program.values.size());  // of an embedding: its ids; else the value
   std::iota(read_as.begin(), read_as.end(), 0u);
   std::map<std::string, Module> modules;
   size_t ops = 0;
   for (const Call& node : program.nodes) {
-    // The result of an in-place op has no module: it belongs to that of its operand.
+    // An in-place op has no module path, so it counts for the module of its operand.
     std::string_view place = node.module_path;
     for_each<ValueRef>(node, [&](ValueRef ref) {
       if (place.empty() && inputs[ref.value] != 0) place = made_in[ref.value];
@@ -126,7 +127,7 @@ std::optional<std::string> module_of_one_tensor(const ExportedProgram& program) 
   return best;
 }
 
-// Writes "encoder.layers.0" as in Python: ".encoder.layers[0]".
+// Converts "encoder.layers.0" to the Python expression ".encoder.layers[0]".
 std::string as_attribute(std::string path) {
   std::string text;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
@@ -138,19 +139,21 @@ std::string as_attribute(std::string path) {
   return text;
 }
 
-bool are_same(const Extent& a, const Extent& b) { return a.size == b.size && a.symbol == b.symbol; }
+bool same_extent(const Extent& a, const Extent& b) {
+  return a.size == b.size && a.symbol == b.symbol;
+}
 
-// Whether the value is [.., tokens, tokens] for the tokens of the first input.
+// Whether the value is [.., tokens, tokens], with as many tokens as the first input.
 bool is_of_pairs(const ExportedValue& value, const ExportedValue& first) {
   if (value.sizes.size() < 2 || first.sizes.size() < 2) return false;
   const Extent& keys = value.sizes.back();
-  return are_same(keys, value.sizes[value.sizes.size() - 2]) &&
-         (are_same(keys, first.sizes[0]) || are_same(keys, first.sizes[1]));
+  return same_extent(keys, value.sizes[value.sizes.size() - 2]) &&
+         (same_extent(keys, first.sizes[0]) || same_extent(keys, first.sizes[1]));
 }
 
 }  // namespace
 
-size_t ops_followed(const InputError& error) {
+size_t refused_op_index(const InputError& error) {
   const auto* refused = dynamic_cast<const OpRefused*>(&error);
   return refused == nullptr ? SIZE_MAX : refused->op_index;
 }
@@ -187,36 +190,38 @@ std::string why_not_these_inputs(const ExportedProgram& program) {
   std::vector<std::string> names;
   for (const ExportedInput* input : inputs) names.push_back(input->name);
   std::string text = fmt::format(
-      "the model has {} inputs ({}); expected token ids or features, and beside them at most a "
-      "padding mask, lengths, positions or token types",
+      "the model has {} inputs ({}); expected token ids or features, and at most a padding mask, "
+      "lengths, positions or token types for these",
       inputs.size(), fmt::join(names, ", "));
   const ExportedValue& first = program.values[inputs[0]->value];
   for (size_t i = 1; i < inputs.size(); ++i) {
     if (is_of_pairs(program.values[inputs[i]->value], first)) {
       return fmt::format(
-          "{}. Make the mask {} in forward, as "
+          "{}. Compute the mask {} in forward, as "
           "nn.Transformer.generate_square_subsequent_mask({}.size(1)) does, or keep it as a "
-          "buffer; export with {} alone",
+          "buffer; then export with {} alone",
           text, quote(inputs[i]->name), inputs[0]->name, quote(inputs[0]->name));
     }
   }
   if (const auto module = module_of_one_tensor(program)) {
     text += fmt::format(
-        ". Its part for one sequence can be exported alone: torch.export.export(model{}.eval(), "
-        "(example,)), with the input of that part as the example",
+        ". A module of it reads one sequence and can be exported alone: "
+        "torch.export.export(model{}.eval(), (example,)), with the input of that module as the "
+        "example",
         as_attribute(*module));
   } else {
-    text += ". Attention from one sequence to another, and caches as inputs, are not supported";
+    text +=
+        ". Attention between the tokens of two inputs, and KV caches as inputs, are not supported";
   }
   const bool has_columns = is_real(first.type) && first.sizes.size() == 3;
   for (size_t i = 1; i < inputs.size() && has_columns; ++i) {
     const ExportedValue& value = program.values[inputs[i]->value];
     const size_t rank = value.sizes.size();
-    const bool is_of_tokens = rank >= 2 && are_same(value.sizes[1], first.sizes[1]);
+    const bool is_of_tokens = rank >= 2 && same_extent(value.sizes[1], first.sizes[1]);
     if (!is_real(value.type) || (!is_of_tokens && rank > 2)) continue;
-    return fmt::format("{}; or give {} as further columns of {}, {}, and slice them in forward",
+    return fmt::format("{}; or concatenate {} to the columns of {}, {}, and slice them in forward",
                        text, quote(inputs[i]->name), quote(inputs[0]->name),
-                       is_of_tokens ? "by torch.cat(.., -1)" : "repeated for each token");
+                       is_of_tokens ? "as by torch.cat(.., -1)" : "repeated for each token");
   }
   return text;
 }

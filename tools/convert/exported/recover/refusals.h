@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refusals, with the op at fault besides the op that is refused, and for models of several inputs
-// what to export instead.
+// Errors for ops that the runtime cannot express, with the op at fault. For models of several
+// inputs, the message says what to export instead.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,11 +15,12 @@
 #include "convert/files/error.h"
 
 namespace arenite::convert {
-// The op at fault: the refused op, the op that assembled its input, or, if the input is a sum or a
-// multiple, the op that added or multiplied.
+// The op at fault: the refused op, the op that concatenated or gathered its input, or the op that
+// added or multiplied it.
 enum class Cause { kOp, kInput, kSum };
 
-// Thrown if the runtime cannot express a program. The catcher adds the op and its place.
+// Thrown if the runtime cannot express a program. The handler adds the name and the source line of
+// the op.
 struct NotRecognised : InputError {
   explicit NotRecognised(std::string_view why, Cause at_fault = Cause::kOp)
       : InputError("{}", why), cause(at_fault) {}
@@ -33,17 +34,17 @@ void refuse_op_if(bool is_refused, fmt::format_string<Args...> why, Args&&... ar
 }
 
 inline constexpr const char* kPooledAmongTokens =
-    "cannot put a row of a whole sequence, such as a mean over tokens, between token rows; "
-    "concatenate it before or after all tokens, or add it to each";
+    "a row of a whole sequence, such as a mean over tokens, is between token rows; concatenate it "
+    "before or after all tokens, or add it to each";
 inline constexpr const char* kReadsIds =
-    "cannot compute with token ids, which only nn.Embedding takes; give a padding mask as a "
-    "second input, as in def forward(self, ids, padding_mask), and export with "
+    "an op computes with token ids, which only nn.Embedding reads; give a padding mask as a second "
+    "input, as in def forward(self, ids, padding_mask), and export with "
     "torch.export.export(model.eval(), (ids, ids == 0))";
 inline constexpr const char* kMixesTokens =
     "a row mixes elements of several tokens; only attention and pooling may do so";
 
-// Thrown for a refused op. Of several readings of a program, the one refused at the latest op is
-// reported.
+// Thrown for a refused op. If all interpretations of a program are refused, the refusal at the
+// latest op is reported.
 class OpRefused : public InputError {
  public:
   OpRefused(size_t index, const std::string& message)
@@ -52,11 +53,11 @@ class OpRefused : public InputError {
   size_t op_index;  // in the program's nodes
 };
 
-// Returns the index of the op that was refused, or SIZE_MAX if all ops were traced.
-size_t ops_followed(const InputError& error);
+// Returns the index of the refused op, or SIZE_MAX if all ops were traced.
+size_t refused_op_index(const InputError& error);
 
-// Returns the op that assembled one of `values`, or the sum for Cause::kSum, looking through ops
-// that only rearrange elements. Null if layers made the values as they are.
+// Returns the op that concatenated or gathered some of `values`; with Cause::kSum, the op that
+// summed them. Looks through ops that only rearrange elements. Null if layers computed the values.
 const Call* maker_of(const ExportedProgram& program, const std::vector<uint32_t>& values,
                      Cause cause);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises rotary position embeddings by their factors: an element and its partner column are
-// multiplied by the cosine and the sine of an angle, times a magnitude.
+// Recognises rotary position embeddings (RoPE) by their factors: an element is multiplied by the
+// cosine of an angle, and its partner column by the sine, times a magnitude.
 //
 //   x * cos + rotate_half(x) * sin     ->  rotate(x), pairs (i, i + dim / 2)
 //   view_as_complex(x) * polar(1, a)   ->  rotate(x), pairs (2 i, 2 i + 1)
-//   angles proportional to position    ->  inverse frequencies; any others: a table
+//   angles proportional to position    ->  inverse frequencies; other angles: a table
 
 #include <algorithm>
 #include <cmath>
@@ -20,11 +20,11 @@
 namespace arenite::convert {
 namespace {
 
-// Tables of cosines may have been rounded to float32.
+// The tolerance covers cosines that were rounded to float32.
 constexpr double kFactorError = 4e-7;
 constexpr double kAngleError = 2.4e-7;
 
-// Rounds frequencies to base^(-2i/d) of an integer base, if all are near these.
+// Replaces frequencies by base^(-2i/d) if all are close to it for one integer base.
 void round_to_base(std::vector<double>& frequencies, double error) {
   const size_t count = frequencies.size();
   if (count < 2 || std::fabs(frequencies[0] - 1.0) > error) return;
@@ -40,16 +40,16 @@ void round_to_base(std::vector<double>& frequencies, double error) {
   frequencies = std::move(exact);
 }
 
-// The factors of an element's own column and of its partner's, at each position.
-struct TurnedElement {
+// A rotated element of the value: the factors of its own column, and of its partner column.
+struct RotatedElement {
   size_t first = 0;  // index of the element at token 0
   uint32_t column = 0;
   std::optional<uint32_t> partner{};
   double magnitude = 1.0;
-  std::vector<double> own, other;  // factors, [positions]
+  std::vector<double> own, other;  // factors of `column` and `partner`, [positions]
 
-  // Returns the angle per position, which each later position refines; nullopt if angles are not
-  // proportional to the position.
+  // Returns the angle per position; nullopt if angles are not proportional to the position. Each
+  // later position refines the estimate.
   std::optional<double> frequency() const {
     const auto angle_of = [&](size_t t) { return std::atan2(other[t], own[t]); };
     double frequency = angle_of(1);
@@ -62,7 +62,7 @@ struct TurnedElement {
       const double angle = frequency * static_cast<double>(t);
       const double difference = std::max(std::fabs(own[t] - magnitude * std::cos(angle)),
                                          std::fabs(other[t] - magnitude * std::sin(angle)));
-      // Angles may have been float32, too, with an error in proportion to them.
+      // Angles in float32 have an error in proportion to the angle.
       const double error_max = (kFactorError + kAngleError * std::fabs(angle)) * magnitude;
       if (difference > error_max) return std::nullopt;
     }
@@ -70,7 +70,7 @@ struct TurnedElement {
   }
 };
 
-// The rotation of a head, with its columns in this order; empty: as they are.
+// The rotation of a head. `order` permutes the columns of the head first, unless it is empty.
 struct HeadRotation {
   RopeSpec rope;
   std::vector<uint32_t> order;
@@ -92,7 +92,7 @@ class RotationFinder {
   }
 
  private:
-  // The dimension of tokens, if it is not the last one.
+  // Finds the dimension that steps through the tokens, among all but the last.
   bool find_axis() {
     const int64_t tokens = builder_.sizes.tokens;
     const Shape strides = strides_of(value_.shape);
@@ -124,12 +124,12 @@ class RotationFinder {
       elements_.push_back(std::move(*element));
     }
     return std::ranges::any_of(
-        elements_, [](const TurnedElement& element) { return element.partner.has_value(); });
+        elements_, [](const RotatedElement& element) { return element.partner.has_value(); });
   }
 
-  std::optional<TurnedElement> read_element(size_t first) const {
+  std::optional<RotatedElement> read_element(size_t first) const {
     const uint32_t tokens = builder_.sizes.tokens;
-    TurnedElement element{.first = first, .own{}, .other{}};
+    RotatedElement element{.first = first, .own{}, .other{}};
     element.own.assign(tokens, 0.0);
     element.other.assign(tokens, 0.0);
     bool has_own = false;
@@ -157,9 +157,9 @@ class RotationFinder {
     return element;
   }
 
-  // An element of two columns does not tell its own from its partner's. Its counterpart does: the
-  // two rotate in opposite directions.
-  static bool turn_as_pair(const TurnedElement& a, const TurnedElement& b) {
+  // A single element does not show which column is its own and which its partner's. The pair does,
+  // as its two elements rotate in opposite directions.
+  static bool rotate_as_pair(const RotatedElement& a, const RotatedElement& b) {
     for (size_t t = 0; t < a.own.size(); ++t) {
       const double error_max = kFactorError * std::hypot(a.own[t], a.other[t]);
       if (std::fabs(a.own[t] - b.own[t]) > error_max ||
@@ -170,36 +170,36 @@ class RotationFinder {
     return true;
   }
 
-  static void swap_columns(TurnedElement& element) {
+  static void swap_columns(RotatedElement& element) {
     element.partner = std::exchange(element.column, *element.partner);
     std::swap(element.own, element.other);
     element.magnitude = element.own[0];
   }
 
-  void settle_columns(std::span<TurnedElement> head) const {
-    std::map<uint32_t, TurnedElement*> by_column;
-    for (TurnedElement& element : head) {
+  void settle_columns(std::span<RotatedElement> head) const {
+    std::map<uint32_t, RotatedElement*> by_column;
+    for (RotatedElement& element : head) {
       const auto [known, is_new] = by_column.try_emplace(element.column, &element);
       if (is_new || !element.partner || element.partner != known->second->partner) continue;
-      TurnedElement& first = *known->second;
+      RotatedElement& first = *known->second;
       swap_columns(element);
-      if (!turn_as_pair(first, element)) {
+      if (!rotate_as_pair(first, element)) {
         swap_columns(element);
         swap_columns(first);
       }
     }
   }
 
-  // Returns the elements of a head by column, from column `start` on; empty unless these are
-  // contiguous.
-  std::vector<const TurnedElement*> columns_of_head(size_t head, uint32_t& start) const {
+  // Returns the elements of a head by column, and the first column in `start`; empty unless the
+  // columns are contiguous.
+  std::vector<const RotatedElement*> columns_of_head(size_t head, uint32_t& start) const {
     start = UINT32_MAX;
     for (uint32_t j = 0; j < head_dim_; ++j) {
       start = std::min(start, elements_[head * head_dim_ + j].column);
     }
-    std::vector<const TurnedElement*> by_column(head_dim_, nullptr);
+    std::vector<const RotatedElement*> by_column(head_dim_, nullptr);
     for (uint32_t j = 0; j < head_dim_; ++j) {
-      const TurnedElement& element = elements_[head * head_dim_ + j];
+      const RotatedElement& element = elements_[head * head_dim_ + j];
       const uint32_t column = element.column - start;
       if (column >= head_dim_ || by_column[column] != nullptr) return {};
       by_column[column] = &element;
@@ -207,14 +207,14 @@ class RotationFinder {
     return by_column;
   }
 
-  // Matches pairs of neighbours or of halves, with angles proportional to the position and one
-  // magnitude; nullopt for any others.
-  std::optional<HeadRotation> even_rotation(std::span<const TurnedElement* const> by_column,
+  // Matches pairs of adjacent columns, or of the two halves, with angles proportional to the
+  // position and one magnitude; nullopt for other pairs.
+  std::optional<HeadRotation> even_rotation(std::span<const RotatedElement* const> by_column,
                                             uint32_t start) const {
     uint32_t last = 0;
     uint32_t distance = 0;
     for (uint32_t j = 0; j < head_dim_; ++j) {
-      const TurnedElement& element = *by_column[j];
+      const RotatedElement& element = *by_column[j];
       if (element.other[0] != 0.0 || !(element.magnitude > 0.0)) return std::nullopt;
       if (!element.partner) continue;
       last = j;
@@ -239,7 +239,7 @@ class RotationFinder {
       rope.inverse_frequencies.push_back(*frequency);
     }
     for (uint32_t j = 0; j < head_dim_; ++j) {
-      const TurnedElement& element = *by_column[j];
+      const RotatedElement& element = *by_column[j];
       const double expected = j < rope.rotary_dim ? rope.magnitude : 1.0;
       if (std::fabs(element.magnitude - expected) > kFactorError) return std::nullopt;
       // Columns without a partner must keep their factor; pairs were checked above.
@@ -250,9 +250,9 @@ class RotationFinder {
     return HeadRotation{rope, {}};
   }
 
-  // Matches any pairs by a table of their factors at each position; nullopt if columns are no
+  // Matches other pairs by a table of factors at each position; nullopt if some columns form no
   // pairs.
-  std::optional<HeadRotation> rotation_by_table(std::span<const TurnedElement* const> by_column,
+  std::optional<HeadRotation> rotation_by_table(std::span<const RotatedElement* const> by_column,
                                                 uint32_t start) const {
     std::vector<std::pair<uint32_t, uint32_t>> pairs;
     std::vector<uint32_t> single;  // multiplied without a partner
@@ -263,7 +263,7 @@ class RotationFinder {
       }
       const uint32_t partner = *by_column[j]->partner - start;
       if (partner >= head_dim_ || by_column[partner]->partner != start + j ||
-          !turn_as_pair(*by_column[j], *by_column[partner])) {
+          !rotate_as_pair(*by_column[j], *by_column[partner])) {
         return std::nullopt;
       }
       if (partner > j) pairs.emplace_back(j, partner);
@@ -276,7 +276,7 @@ class RotationFinder {
     std::erase_if(single, [&](uint32_t j) { return std::ranges::count(rest, j) != 0; });
     if (single.size() % 2 != 0) return std::nullopt;
     for (size_t i = 0; i < single.size(); i += 2) {
-      if (!turn_as_pair(*by_column[single[i]], *by_column[single[i + 1]])) return std::nullopt;
+      if (!rotate_as_pair(*by_column[single[i]], *by_column[single[i + 1]])) return std::nullopt;
       pairs.emplace_back(single[i], single[i + 1]);
     }
     HeadRotation made;
@@ -293,7 +293,7 @@ class RotationFinder {
     }
     const auto first_row = rope.table.begin();
     const auto rotary_dim = static_cast<ptrdiff_t>(rope.rotary_dim);
-    bool is_one = true;  // row for all positions, as of sums and differences of columns
+    bool is_one = true;  // factors do not depend on the position, so this is no rotation
     for (auto row = first_row; row != rope.table.end() && is_one; row += rotary_dim) {
       is_one = std::equal(row, row + rotary_dim, first_row);
     }
@@ -308,7 +308,7 @@ class RotationFinder {
 
   std::optional<HeadRotation> rotation_of_head(size_t head, uint32_t& start) {
     settle_columns(std::span(elements_).subspan(head * head_dim_, head_dim_));
-    const std::vector<const TurnedElement*> by_column = columns_of_head(head, start);
+    const std::vector<const RotatedElement*> by_column = columns_of_head(head, start);
     if (by_column.empty()) return std::nullopt;
     auto rotation = even_rotation(by_column, start);
     return rotation ? rotation : rotation_by_table(by_column, start);
@@ -322,7 +322,7 @@ class RotationFinder {
            std::ranges::equal(a.rope.table, b.rope.table, are_near);
   }
 
-  // Returns the node with the columns of each head in another order.
+  // Permutes the columns of each head of a node by `order`.
   ValueId ordered(ValueId node, const std::vector<uint32_t>& order) {
     if (order.empty()) return node;
     Graph& graph = builder_.graph;
@@ -341,14 +341,15 @@ class RotationFinder {
     return graph.add_linear(graph.node(whole).name, layer, graph.node(whole).inputs[0]);
   }
 
-  // Heads with equal rotations, which become one node.
+  // Heads with equal rotations, which share a node.
   struct Group {
     HeadRotation rotation;
     std::vector<Column> columns;
-    uint32_t producer = 0;  // of the node
+    uint32_t producer = 0;  // the node
   };
 
-  // Returns no groups if some head is not rotated.
+  // Groups the heads by their rotation, and adds a node for each group. Empty if some head is not
+  // rotated.
   std::vector<Group> groups_of_heads() {
     std::vector<Group> groups;
     uint32_t start = 0;
@@ -374,7 +375,7 @@ class RotationFinder {
     return groups;
   }
 
-  // Maps each column of the producer to its element in row 0 of the result.
+  // Maps each column of the producer to the id of its rotated element in row 0.
   std::map<uint32_t, int64_t> places_of_columns(const std::vector<Group>& groups) const {
     std::map<uint32_t, int64_t> places;
     for (const Group& group : groups) {
@@ -388,11 +389,11 @@ class RotationFinder {
     return places;
   }
 
-  // Returns nullopt if sequences rotate differently.
+  // Returns the rotated value; nullopt if sequences rotate differently.
   std::optional<LinearExprRef> rotated(const std::vector<Group>& groups) const {
     const std::map<uint32_t, int64_t> places = places_of_columns(groups);
     std::map<size_t, int64_t> place_of_first;
-    for (const TurnedElement& element : elements_) {
+    for (const RotatedElement& element : elements_) {
       place_of_first[element.first] = places.at(element.column);
     }
     std::vector<int64_t> element_ids;
@@ -414,7 +415,7 @@ class RotationFinder {
   size_t block_ = 0;   // of all tokens
   uint32_t producer_ = 0;
   uint32_t head_dim_ = 0;
-  std::vector<TurnedElement> elements_;  // of token 0 of the first sequence
+  std::vector<RotatedElement> elements_;  // of token 0 of the first sequence
 };
 
 }  // namespace

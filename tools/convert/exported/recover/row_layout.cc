@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads rows and heads of values.
+// Finds the rows of nodes, and the heads, that values read.
 //
 //   x[:, 1:] [1, 2, 8] over node A [3, 8]  ->  one kind, rows 1 2
 //   F.pad(x, (0, 0, 1, 0))                 ->  one kind, rows kZeros 0 1 2
@@ -83,7 +83,7 @@ HeadRows head_rows(const GraphBuilder& builder, const LinearExpr& value) {
   HeadRows found;
   const auto layout = row_layout(builder, value);
   if (layout && layout->has_zeros()) {
-    found.why = "the heads contain zeros; expected columns of each token";
+    found.why = "a head contains zero rows; expected columns of each token";
     return found;
   }
   for (size_t begin = 0; layout && begin < layout->rows(); begin += rows) {
@@ -99,13 +99,15 @@ HeadRows head_rows(const GraphBuilder& builder, const LinearExpr& value) {
     const uint32_t head = found.heads.add(layout->row[begin] / places);
     if (head == found.columns.size()) found.columns.push_back(columns);
     if (found.columns[head] != columns) {
-      found.why = "heads differ between sequences; expected the same columns for all";
+      found.why =
+          "heads read different columns in different sequences; expected the same columns for all";
       return found;
     }
   }
   if (!layout || found.heads.order.size() * rows != layout->rows()) {
     found.why =
-        "a head mixes elements of several tokens; expected columns of one token in each row";
+        "a row of a head mixes elements of several tokens; expected columns of one token in each "
+        "row";
   }
   return found;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multiplies across the token axis, whose length is fixed, as mixers and Fourier transforms do: a
-// linear layer between two transpositions. Gathered rows are taken by a list; a mean or a softmax
-// over groups of rows is attention.
+// Lowers ops across the token axis, if its length is fixed. A linear layer over tokens, as in
+// MLP-Mixer, becomes a linear layer between two transpositions. A mean or a softmax over groups of
+// rows becomes attention.
 //
 //   linear(x.transpose(1, 2))  ->  transpose(x), linear; two transpositions in a row cancel out
-//   x[:, [0, 0, 1, 2, 2]]      ->  rows of x by the list 0, 0, 1, 2, 2
+//   x[:, [0, 0, 1, 2, 2]]      ->  gather of rows 0, 0, 1, 2, 2 of x
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -24,9 +24,10 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kPairsMax = size_t{1} << 26;  // of rows
+constexpr size_t kPairsMax = size_t{1} << 26;  // pairs of rows in one mask
 
-// Whether each row of a value is one column of the same tokens, in one order.
+// Whether each run along the last dimension reads one column, and all runs read the same tokens in
+// the same order.
 bool has_one_column(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const uint32_t tokens = builder.sizes.tokens;
@@ -53,17 +54,17 @@ uint32_t row_axis_with(GraphBuilder& builder, uint32_t rows) {
   return builder.row_axis_on(graph.add_axis({.kind = AxisKind::kConstants, .rows = rows}), rows);
 }
 
-// Multiplies a matrix [results, rows] with the rows of a sequence, for each column.
+// Multiplies the rows of a sequence by a matrix [results, rows], column by column.
 //   rows [4, columns], matrix [3, 4]  ->  [columns, 4], linear [columns, 3], [3, columns]
 class RowProduct {
  public:
-  // `to` is the row axis of the results.
+  // REQUIRES: `to` is the row axis of the results.
   RowProduct(GraphBuilder& builder, std::vector<Column> columns, uint32_t to)
       : builder_(builder), columns_(std::move(columns)), to_(to) {
     for (uint32_t i = 0; i < columns_.size(); ++i) places_[columns_[i]] = i;
   }
 
-  // REQUIRES: the current row axis is that of the columns.
+  // REQUIRES: the current row axis is that of `columns`.
   void multiply(const WeightRef& matrix, const std::vector<double>& bias) {
     Graph& graph = builder_.graph;
     const std::string name = builder_.name;
@@ -75,7 +76,7 @@ class RowProduct {
     set_results(transposed(name + ".rows", products, count, axis_of(matrix.rows)), matrix.rows);
   }
 
-  // Takes the listed row of a sequence for each result. REQUIRES: as for `multiply`.
+  // Gathers the rows `list` of each sequence. REQUIRES: as for `multiply`.
   void take(const std::vector<uint32_t>& list) {
     const auto results = static_cast<uint32_t>(list.size());
     const ValueId rows = builder_.gather(columns_);
@@ -83,7 +84,8 @@ class RowProduct {
                 results);
   }
 
-  // Returns a result of the column of element `number`, in the same sequence.
+  // Returns the id of row `result` of the product, in the column and the sequence of element
+  // `number`.
   int64_t at(int64_t number, uint64_t result) const {
     const uint64_t sequence = builder_.row_of(number) / builder_.sizes.tokens;
     return element_id(producer_, (sequence * results_ + result) * columns_.size() +
@@ -91,8 +93,8 @@ class RowProduct {
   }
 
  private:
-  // Transposes a node. Elementwise functions are applied after the transposition instead of before,
-  // so that two transpositions cancel out.
+  // Transposes a node. A preceding activation is applied after the transposition, so that two
+  // transpositions cancel out.
   ValueId transposed(const std::string& name, ValueId input, uint32_t rows, uint32_t axis) {
     Graph& graph = builder_.graph;
     if (const auto* before = graph.as<SelectNode>(input);
@@ -126,7 +128,7 @@ class RowProduct {
   uint32_t producer_ = 0;
 };
 
-// Wraps values as a weight, named by the builder.
+// Wraps `numbers` as a weight, named by the builder.
 WeightRef matrix_of(const GraphBuilder& builder, uint32_t rows, std::vector<double> numbers) {
   WeightRef weight;
   weight.name = builder.name + ".rows";
@@ -136,7 +138,7 @@ WeightRef matrix_of(const GraphBuilder& builder, uint32_t rows, std::vector<doub
   return weight;
 }
 
-// Returns the columns of a value, each once, in order of appearance.
+// Returns the distinct columns of a value, in order of appearance.
 std::vector<Column> columns_of(const GraphBuilder& builder, const LinearExpr& value) {
   std::set<Column> known;
   std::vector<Column> columns;
@@ -147,9 +149,8 @@ std::vector<Column> columns_of(const GraphBuilder& builder, const LinearExpr& va
   return columns;
 }
 
-// Maps the rows along the last dimension of `given`, [.., rows], to [.., results] by `compute`,
-// which gets the row of a sequence for each of them. Returns nullopt unless they are rows of one
-// sequence, the same for each column.
+// Applies `compute` to each row along the last dimension of `given`, [.., rows], giving [..,
+// results]. Returns nullopt unless these are rows of one sequence, the same rows for every column.
 template <typename Compute>
 std::optional<LinearExprRef> over_rows(GraphBuilder& builder, const LinearExprRef& given,
                                        uint32_t results, const Compute& compute) {
@@ -191,7 +192,7 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
   return over_rows(builder, given, results, [&](RowProduct& product, std::span<uint32_t> rows) {
     const uint32_t tokens = builder.sizes.tokens;
     if (inputs == tokens && std::ranges::is_sorted(rows)) return product.multiply(weight, bias);
-    // The matrix is reordered by the rows of a sequence, with zeros for rows left out.
+    // Scatters the matrix columns to their rows of the sequence; rows that are not read get zeros.
     const std::vector<double> given_numbers = weight.exact();
     std::vector<double> numbers(size_t{results} * tokens, 0.0);
     for (size_t i = 0; i < given_numbers.size(); ++i) {
@@ -205,22 +206,22 @@ std::optional<LinearExprRef> linear_over_rows(GraphBuilder& builder, const Linea
 
 namespace {
 
-// A value as a list of token rows: its last dimension, after reordering, steps through the list.
-struct ListedRows {
-  std::vector<size_t> order;  // of the value's dimensions in `columns`
+// A gather of token rows: after a permutation of dimensions, the last one steps through `list`.
+struct RowGather {
+  std::vector<size_t> order;  // permutation of the value's dimensions
   LinearExprRef columns;
-  std::vector<uint32_t> list;
+  std::vector<uint32_t> list;  // token row at each index
 };
 
-// Returns nullopt for rows in order and evenly spaced, such as slices, and for rows that are all
-// repeated equally often. Reads the first term only.
-std::optional<ListedRows> listed_rows(const GraphBuilder& builder, const LinearExprRef& value) {
+// Returns nullopt for rows in order and evenly spaced, such as slices, and if all rows are repeated
+// equally often. Reads only the first term.
+std::optional<RowGather> find_row_gather(const GraphBuilder& builder, const LinearExprRef& value) {
   const size_t rank = value->shape.size();
   const uint32_t tokens = builder.sizes.tokens;
   for (size_t axis = 0; axis < rank; ++axis) {
     const auto results = static_cast<size_t>(value->shape[axis]);
     if (results < 3 || value->elements() == results) continue;
-    ListedRows found = {std::vector<size_t>(rank), nullptr, std::vector<uint32_t>(results)};
+    RowGather found = {std::vector<size_t>(rank), nullptr, std::vector<uint32_t>(results)};
     std::iota(found.order.begin(), found.order.end(), size_t{0});
     const auto place = found.order.begin() + static_cast<ptrdiff_t>(axis);
     std::rotate(place, place + 1, found.order.end());
@@ -245,18 +246,18 @@ std::optional<ListedRows> listed_rows(const GraphBuilder& builder, const LinearE
 
 }  // namespace
 
-bool lists_rows(GraphBuilder& builder, const LinearExprRef& value) {
+bool gathers_rows(GraphBuilder& builder, const LinearExprRef& value) {
   if (!builder.fixes_rows || value->elements() == 0 || !builder.is_node(value->front())) {
     return false;
   }
   const ScopedAxis on(builder, *value);
-  return listed_rows(builder, value).has_value();
+  return find_row_gather(builder, value).has_value();
 }
 
-std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprRef& value) {
-  if (!value->is_plain() || !lists_rows(builder, value)) return std::nullopt;
+std::optional<LinearExprRef> gathered_rows(GraphBuilder& builder, const LinearExprRef& value) {
+  if (!value->is_plain() || !gathers_rows(builder, value)) return std::nullopt;
   const ScopedAxis on(builder, *value);
-  const auto [order, columns, list] = *listed_rows(builder, value);
+  const auto [order, columns, list] = *find_row_gather(builder, value);
   const bool is_same = list.size() == builder.sizes.tokens;
   RowProduct product(
       builder, columns_of(builder, *columns),
@@ -273,10 +274,10 @@ std::optional<LinearExprRef> taken_rows(GraphBuilder& builder, const LinearExprR
 
 namespace {
 
-// Maps each row of `like` to the row of `value` beside it, in two values of one shape. Empty if
-// some row has several counterparts.
-std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const LinearExpr& value,
-                                  const LinearExpr& like) {
+// Maps each row of `like` to the row of `value` at the same indices. REQUIRES: one shape. Empty if
+// a row of `like` meets several rows.
+std::vector<uint32_t> matching_rows(const GraphBuilder& builder, const LinearExpr& value,
+                                    const LinearExpr& like) {
   constexpr uint32_t kNone = UINT32_MAX;
   const uint32_t sequences = builder.sizes.sequences;
   const uint32_t own = builder.producer(like.front()).rows / sequences;
@@ -297,9 +298,9 @@ std::vector<uint32_t> rows_beside(const GraphBuilder& builder, const LinearExpr&
   return which;
 }
 
-// Moves `value` to the row axis of `like`, by the map of rows_beside.
-LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
-                         const std::vector<uint32_t>& which) {
+// Gathers the rows of `value` onto the row axis of `like`, by the map of matching_rows.
+LinearExprRef gather_onto(GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
+                          const std::vector<uint32_t>& which) {
   const uint32_t row_axis = builder.row_axis_of(value).value(),
                  to = builder.row_axis_of(like).value();
   const ScopedAxis on(builder, row_axis);
@@ -312,10 +313,10 @@ LinearExprRef in_rows_of(GraphBuilder& builder, const LinearExpr& value, const L
   return plain(value.shape, std::move(element_ids));
 }
 
-// Whether `value` may stay: it has the rows of `like`, each beside itself, or a single row beside
-// all.
-bool are_alike(const GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
-               const std::vector<uint32_t>& which) {
+// Whether `value` needs no row gather: its rows are those of `like`, in order, or a single row that
+// broadcasts.
+bool needs_no_gather(const GraphBuilder& builder, const LinearExpr& value, const LinearExpr& like,
+                     const std::vector<uint32_t>& which) {
   if (!builder.reads_images() && std::ranges::count(which, which[0]) == std::ssize(which)) {
     return true;
   }
@@ -324,20 +325,20 @@ bool are_alike(const GraphBuilder& builder, const LinearExpr& value, const Linea
   return is_same;
 }
 
-// Moves `b` to the rows of `a`, or else `a` to the rows of `b`.
-void set_both_alike(GraphBuilder& builder, LinearExprRef& a, LinearExprRef& b) {
+// Gathers the rows of `b` onto the row axis of `a`, or else those of `a` onto the axis of `b`.
+void align_rows(GraphBuilder& builder, LinearExprRef& a, LinearExprRef& b) {
   const Shape shape = broadcast(a->shape, b->shape);
   const LinearExprRef first = stretched(a, shape), second = stretched(b, shape);
-  if (const auto which = rows_beside(builder, *second, *first); !which.empty()) {
-    if (!are_alike(builder, *second, *first, which)) {
-      b = in_rows_of(builder, *second, *first, which);
+  if (const auto which = matching_rows(builder, *second, *first); !which.empty()) {
+    if (!needs_no_gather(builder, *second, *first, which)) {
+      b = gather_onto(builder, *second, *first, which);
     }
-  } else if (const auto turn = rows_beside(builder, *first, *second); !turn.empty()) {
-    a = in_rows_of(builder, *first, *second, turn);
+  } else if (const auto turn = matching_rows(builder, *first, *second); !turn.empty()) {
+    a = gather_onto(builder, *first, *second, turn);
   }
 }
 
-// Whether elements are rows of nodes, but not per-sequence rows.
+// Whether the value has rows of a node, and these are not per-sequence rows.
 bool has_rows_of_nodes(const GraphBuilder& builder, const LinearExpr& value) {
   return value.is_plain() && value.elements() != 0 && builder.is_node(value.front()) &&
          builder.row_axis_of(value) && !builder.is_per_sequence(value.front());
@@ -353,7 +354,7 @@ bool is_in_order(const GraphBuilder& builder, const LinearExpr& value) {
 }  // namespace
 
 void align_row_axes(GraphBuilder& builder, std::vector<LinearExprRef>& values) {
-  LinearExprRef* most = nullptr;  // rows; without images, rows in order come first
+  LinearExprRef* most = nullptr;  // value with most rows; without images, rows in order come first
   const auto rows = [&](const LinearExprRef& of) {
     const bool comes_first = !builder.reads_images() && is_in_order(builder, *of);
     return std::pair(comes_first, builder.producer(of->front()).rows);
@@ -363,12 +364,13 @@ void align_row_axes(GraphBuilder& builder, std::vector<LinearExprRef>& values) {
     if (most == nullptr || rows(value) > rows(*most)) most = &value;
   }
   for (LinearExprRef& value : values) {
-    if (&value != most) set_both_alike(builder, *most, value);
+    if (&value != most) align_rows(builder, *most, value);
   }
 }
 
-std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<LinearExprRef> values,
-                                         std::optional<size_t> joins) {
+std::vector<LinearExprRef> align_concat_rows(GraphBuilder& builder,
+                                             std::vector<LinearExprRef> values,
+                                             std::optional<size_t> joins) {
   const bool are_columns = joins && *joins + 1 == values[0]->shape.size();
   const auto has_rows = [&](const LinearExprRef& value) {
     return has_rows_of_nodes(builder, *value);
@@ -389,9 +391,9 @@ std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<Line
     shape.back() = 1;
     if (first->elements() != elements_of(shape)) continue;
     const LinearExprRef like = stretched(with_shape(first, shape), value->shape);
-    const auto which = rows_beside(builder, *value, *like);
-    if (which.empty() || are_alike(builder, *value, *like, which)) continue;
-    value = in_rows_of(builder, *value, *like, which);
+    const auto which = matching_rows(builder, *value, *like);
+    if (which.empty() || needs_no_gather(builder, *value, *like, which)) continue;
+    value = gather_onto(builder, *value, *like, which);
   }
   return values;
 }
@@ -400,14 +402,16 @@ std::vector<LinearExprRef> columns_alike(GraphBuilder& builder, std::vector<Line
 
 namespace {
 
-// A partition of rows into groups along the last dimension, equal for all columns and sequences.
+// A partition of the rows of each sequence into groups along the last dimension. It is the same for
+// all columns and sequences.
 struct RowGroups {
   LinearExprRef value;  // [.., rows of a group]
   std::vector<Column> columns;
-  std::vector<size_t> group, index;  // of each row of a sequence: its group, and its index there
-  size_t size = 0;                   // rows of a group
+  std::vector<size_t> group,
+      index;        // of each row of a sequence: its group, and its index in the group
+  size_t size = 0;  // rows of a group
 
-  // Returns `same` for each pair of rows in one group, and `other` for each other pair.
+  // Returns a matrix [rows, rows]: `same` where both rows are in one group, else `other`.
   std::vector<double> pairs(double same, double other) const {
     std::vector<double> numbers;
     for (const size_t a : group) {
@@ -435,7 +439,7 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const LinearExp
   }
   found.group.assign(sizes.tokens, kNone);
   found.index.assign(sizes.tokens, kNone);
-  std::map<std::pair<uint32_t, Column>, size_t> seen;  // rows, by sequence and column
+  std::map<std::pair<uint32_t, Column>, size_t> seen;  // count of rows, by sequence and column
   size_t groups = 0;
   for (size_t i = 0; i < found.value->elements(); ++i) {
     const int64_t number = found.value->at(i), first = found.value->at(i - i % found.size);
@@ -465,7 +469,7 @@ std::optional<RowGroups> row_groups(const GraphBuilder& builder, const LinearExp
 
 }  // namespace
 
-// Each row attends to its group, with equal weights.
+// Lowers the mean of each group to attention with equal weights within the group.
 std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearExprRef& given,
                                             size_t axis) {
   const ScopedAxis on(builder, *given);
@@ -493,7 +497,8 @@ std::optional<LinearExprRef> mean_of_groups(GraphBuilder& builder, const LinearE
   return plain(std::move(shape), std::move(element_ids));
 }
 
-// Each row attends to its group, where values are one-hot indices, and takes its own weight.
+// Lowers the softmax of each group to attention within the group. The values are one-hot indices in
+// the group, so the result has all weights of the group; each row selects its own.
 std::optional<LinearExprRef> softmax_of_groups(GraphBuilder& builder, const LinearExprRef& given,
                                                size_t axis) {
   const ScopedAxis on(builder, *given);
@@ -517,14 +522,14 @@ std::optional<LinearExprRef> softmax_of_groups(GraphBuilder& builder, const Line
   for (const size_t index : groups->index) {
     for (int64_t i = 0; i < size; ++i) own.push_back(static_cast<size_t>(i) == index ? 1.0 : 0.0);
   }
-  Scores scores{.shape = joined(lead, sizes.tokens, sizes.tokens)};
-  scores.key = plain(joined(lead, sizes.tokens, 1), std::move(element_ids));
+  Scores scores{.shape = matrices_shape(lead, sizes.tokens, sizes.tokens)};
+  scores.key = plain(matrices_shape(lead, sizes.tokens, 1), std::move(element_ids));
   scores.query = same_columns(builder, *scores.key, scores.key->shape, {1.0});
   scores.added = Array::real({sizes.tokens, sizes.tokens}, groups->pairs(0.0, kHiddenScore));
   scores.has_softmax = true;
   const auto which =
       columns_of_constants(builder,
-                           constants(builder, joined(lead, sizes.tokens, size),
+                           constants(builder, matrices_shape(lead, sizes.tokens, size),
                                      repeated(own, static_cast<size_t>(sizes.sequences * heads))),
                            scores.key);
   if (!which) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps values to rows of nodes: finds the producer row and columns of each row of a value, and adds
-// nodes with just these rows. Also lowers products and outputs, which are made of such rows.
+// Expresses values as rows of nodes: finds the producer, row and columns of each row, and adds
+// nodes with just these rows. Also lowers products and outputs, which need such rows.
 //
 //   x[:, -1]                         ->  select last(x), one row per sequence
 //   torch.cat([x[..., :4], y], -1)   ->  concat(slice(x, 0, 4), y), one row per token
@@ -20,24 +20,26 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kSlicesMax = 8;  // of one node, before its columns are read in another order
-constexpr size_t kChosenTokensMax = 16;  // of a sequence, side by side
+constexpr size_t kSlicesMax = 8;         // of one node; more are one permutation
+constexpr size_t kChosenTokensMax = 16;  // of a sequence, in one row
 
-// Explains why rows of a value are no rows of a node: they mix tokens, or are parts of one.
+// Explains why the rows of a value are not rows of a node: they mix tokens, or are parts of a
+// token's row.
 std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
-  std::map<uint32_t, size_t> rows_of_tokens;  // by the token of their first element
+  std::map<uint32_t, size_t> rows_of_tokens;  // count of rows, by token
   for (size_t first = 0, count = value.elements(); first < count; first += width) {
     std::set<uint32_t> tokens, columns;
     for (size_t i = first; i < first + width; ++i) {
       const int64_t number = value.at(i);
       if (number == kNoElement) {
-        return "cannot put zeros beside elements of the model, as F.pad does; shifted tokens and "
-               "widened rows are not supported";
+        return "a row has zeros beside elements of the model, as by F.pad; expected elements only: "
+               "pad the input, or concatenate whole rows";
       }
       if (builder.producer(number).kind == Producer::Kind::kTable) {
-        return "cannot put constants between elements of the model; concatenate constant rows "
-               "before or after all tokens, as in torch.cat([constants, x], 1)";
+        return "a row has constants beside elements of the model; expected elements only: "
+               "concatenate constant rows before or after all tokens, as in torch.cat([constants, "
+               "x], 1)";
       }
       if (builder.is_per_sequence(number) != builder.is_per_sequence(value.at(0)))
         return kPooledAmongTokens;
@@ -47,8 +49,8 @@ std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
     ++rows_of_tokens[builder.row_of(value.at(first))];
     if (tokens.size() < 2) continue;
     if (columns.size() == 1 && tokens.size() < builder.sizes.tokens) {
-      return "rows are pieces of one column over several tokens, as patches of each variable; "
-             "export the model for an example [variables, steps], with one series per sequence";
+      return "a row has one column of several tokens, as patches of each variable do; export the "
+             "model for an example [variables, steps], with one series per sequence";
     }
     if (columns.size() == 1) {
       return "cannot apply a layer along the token axis, as after x.transpose(1, 2); to attend "
@@ -56,14 +58,15 @@ std::string why_no_rows(const GraphBuilder& builder, const LinearExpr& value) {
              "without the transposition";
     }
     return fmt::format(
-        "a row has {} tokens side by side; expected the columns of one token, or of all tokens "
+        "a row has columns of {} tokens; expected the columns of one token, or of all tokens "
         "pooled",
         tokens.size());
   }
   const size_t parts = rows_of_tokens.begin()->second;
-  if (parts < 2) return "columns differ from token to token; expected the same columns in each row";
+  if (parts < 2)
+    return "the rows read different columns of their tokens; expected the same columns in each row";
   return fmt::format(
-      "each token has {} rows, such as heads, which only norms, sums, factors and gates accept; "
+      "each token has {} rows, such as heads; only norms, sums, factors and gates accept these, so "
       "interleave other kinds of rows by one op, as in torch.stack(rows, 2).flatten(1, 2)",
       parts);
 }
@@ -81,7 +84,7 @@ bool is_of_types(const GraphBuilder& builder, const LinearExpr& value) {
           builder.mark_columns.contains(builder.column_of(value.at(0))));
 }
 
-LinearExprRef in_place(const LinearExprRef& value, uint32_t from, uint32_t to) {
+LinearExprRef replace_producer(const LinearExprRef& value, uint32_t from, uint32_t to) {
   if (value->terms[0].places.is_whole()) return whole_producer(to, value->shape);
   std::vector<int64_t> element_ids = element_ids_of(*value);
   for (int64_t& number : element_ids) number += (int64_t{to} - int64_t{from}) * kProducerElements;
@@ -99,8 +102,8 @@ bool is_along_tokens(const GraphBuilder& builder, const LinearExpr& value, size_
 
 namespace {
 
-// Returns the node's column for each of these, if they are all columns of one node in more runs
-// than slices are worth; else empty.
+// Returns the index of each column in its node, if they permute all columns of one node and would
+// take too many slices; else empty.
 std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Column>& columns) {
   const Producer& from = builder.producer_at(columns[0].first);
   if (from.kind != Producer::Kind::kNode || columns.size() != from.width) return {};
@@ -116,7 +119,8 @@ std::vector<uint32_t> order_of(const GraphBuilder& builder, const std::vector<Co
   return runs > kSlicesMax ? order : std::vector<uint32_t>{};
 }
 
-// Turns rows that are the same token of each sequence into all rows of a node that selects it.
+// If all rows are the same token of each sequence, replaces them by a select node with one row per
+// sequence.
 void select_one(GraphBuilder& builder, RowView& rows, std::vector<Column>& columns) {
   const TraceSizes& sizes = builder.sizes;
   const uint32_t place = rows.rows[0];
@@ -131,8 +135,8 @@ void select_one(GraphBuilder& builder, RowView& rows, std::vector<Column>& colum
   rows.count = sizes.sequences;
 }
 
-// Orders dimensions so that those stepping through columns of one token come last, such as heads
-// that precede the tokens.
+// Returns an order of dimensions with those along columns of one token last, such as heads that
+// precede the tokens.
 std::vector<size_t> columns_last(const GraphBuilder& builder,
                                  const std::vector<LinearExprRef>& values) {
   const Shape& shape = values[0]->shape;
@@ -154,7 +158,7 @@ std::vector<size_t> columns_last(const GraphBuilder& builder,
   return order;
 }
 
-// Merges trailing dimensions while each run stays within one token.
+// Merges trailing dimensions as long as each row stays within one token.
 Shape with_whole_rows(const GraphBuilder& builder, const LinearExpr& value) {
   Shape flat = value.shape;
   while (flat.size() > 1) {
@@ -172,7 +176,7 @@ Shape with_whole_rows(const GraphBuilder& builder, const LinearExpr& value) {
   return flat;
 }
 
-// Values of one shape, regrouped into one row for each token.
+// Values of equal shape, permuted and reshaped to a row for each token.
 struct TokenRows {
   std::vector<size_t> order;
   Shape shape, flat;
@@ -208,7 +212,7 @@ RowView rows_of(GraphBuilder& builder, const LinearExprRef& given, std::vector<u
   const LinearExprRef windows = as_windows(builder, builder.materialised(given));
   const ScopedAxis on(builder, *windows);
   const TraceSizes& sizes = builder.sizes;
-  const LinearExprRef value = of_chosen_tokens(builder, windows);
+  const LinearExprRef value = select_tokens(builder, windows);
   refuse_op_if(value->shape.empty(), "the value is a scalar; expected [.., columns]");
   const auto width = static_cast<uint32_t>(value->shape.back());
   const size_t count = value->elements();
@@ -242,7 +246,7 @@ RowView rows_of(GraphBuilder& builder, const LinearExprRef& given, std::vector<u
   return result;
 }
 
-LinearExprRef of_chosen_tokens(GraphBuilder& builder, const LinearExprRef& value) {
+LinearExprRef select_tokens(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes& sizes = builder.sizes;
   if (!value->is_plain() || value->terms[0].places.is_whole() || value->shape.empty() ||
       sizes.tokens == 1) {
@@ -251,7 +255,7 @@ LinearExprRef of_chosen_tokens(GraphBuilder& builder, const LinearExprRef& value
   const size_t count = value->elements();
   const auto width = static_cast<size_t>(value->shape.back());
   if (count == 0 || count / width != sizes.sequences) return value;
-  std::map<uint32_t, std::set<uint32_t>> places;  // of each sequence's row
+  std::map<uint32_t, std::set<uint32_t>> places;  // tokens read, by sequence
   for (size_t i = 0; i < count; ++i) {
     if (!builder.is_node(value->at(i))) return value;
     if (builder.producer(value->at(i)).rows != sizes.rows()) continue;
@@ -277,7 +281,7 @@ namespace {
 
 constexpr size_t kRowKindsMax = 256;  // of one value
 
-// Returns the columns of a row, which may be of several tokens.
+// Returns the columns of a row, which may be of several tokens; nullopt if it has other elements.
 std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
                                                   const LinearExpr& value, size_t begin,
                                                   size_t width) {
@@ -289,8 +293,8 @@ std::optional<std::vector<Column>> columns_of_row(const GraphBuilder& builder,
   return columns;
 }
 
-// Groups rows by their columns. Empty if all rows have equal columns, or if one is no row of a
-// producer.
+// Groups the indices of rows by their columns. Empty if all rows have equal columns, or if some
+// element is not one of a node.
 std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
                                                const LinearExpr& value) {
   if (value.shape.empty() || value.elements() == 0) return {};
@@ -314,7 +318,7 @@ std::vector<std::vector<size_t>> kinds_of_rows(const GraphBuilder& builder,
   return rows;
 }
 
-// Returns the element indices of these rows.
+// Returns the indices of all elements in these rows.
 std::vector<int64_t> elements_of_rows(const std::vector<size_t>& rows, size_t width) {
   std::vector<int64_t> elements;
   elements.reserve(rows.size() * width);
@@ -334,7 +338,7 @@ LinearExprRef each_kind_of_row(GraphBuilder& builder, const LinearExprRef& given
   if (kinds.empty()) return make(value);
   const int64_t width = value->shape.back();
   std::vector<LinearExprRef> made;
-  // index of each row in `made`
+  // index of each row in the concatenation of `made`
   std::vector<size_t> place(value->elements() / static_cast<size_t>(width));
   size_t rows = 0;
   for (const std::vector<size_t>& kind : kinds) {
@@ -353,8 +357,8 @@ namespace {
 
 constexpr int64_t kPooledRow = -1;
 
-// Returns the token of each sequence that all elements are of, or kPooledRow for per-sequence rows;
-// nullopt for any other value.
+// Returns the token that all elements belong to, in each sequence, or kPooledRow for per-sequence
+// rows; nullopt for any other value.
 std::optional<int64_t> token_of(const GraphBuilder& builder, const LinearExpr& value) {
   const TraceSizes& sizes = builder.sizes;
   std::optional<int64_t> token;
@@ -373,20 +377,20 @@ std::optional<int64_t> token_of(const GraphBuilder& builder, const LinearExpr& v
 }  // namespace
 
 std::vector<LinearExprRef> rows_of_sequences(GraphBuilder& builder,
-                                             std::vector<LinearExprRef> values, Together how) {
-  if (builder.fixes_rows && how != Together::kMoved) align_row_axes(builder, values);
+                                             std::vector<LinearExprRef> values, Combination how) {
+  if (builder.fixes_rows && how != Combination::kMoved) align_row_axes(builder, values);
   if (builder.sizes.tokens == 1 || values.empty()) return values;
   std::vector<std::optional<int64_t>> tokens;
   for (const LinearExprRef& value : values) tokens.push_back(token_of(builder, *value));
   const bool are_alike =
       std::ranges::count(tokens, tokens[0]) == static_cast<ptrdiff_t>(tokens.size());
-  if (are_alike && (how != Together::kSum || !tokens[0])) return values;
+  if (are_alike && (how != Combination::kSum || !tokens[0])) return values;
   const bool has_all_of_some =
       std::ranges::any_of(tokens, [](const auto& token) { return !token; });
   for (size_t i = 0; i < values.size(); ++i) {
     if (!tokens[i] || *tokens[i] == kPooledRow) continue;
-    // A token concatenated with others is one of several rows, unless it is repeated.
-    if (how == Together::kMoved && has_all_of_some && without_repeats(values[i]) == values[i])
+    // A token that is concatenated with others is a row of its own, unless it is repeated.
+    if (how == Combination::kMoved && has_all_of_some && without_repeats(values[i]) == values[i])
       continue;
     values[i] = each_kind_of_row(builder, values[i], [&](const LinearExprRef& value) {
       const LinearExprRef once = without_repeats(value);
@@ -450,14 +454,14 @@ LinearExprRef on_one_producer(GraphBuilder& builder, const LinearExprRef& value)
     if (is_one) seen[index] = true;
   }
   if (is_one && std::ranges::count(seen, false) == 0) return value;
-  // A slice or a concatenation becomes a node of its own.
+  // A slice or a concatenation gets its own node.
   const TokenRows whole = token_rows(builder, {value});
   return whole.made(builder, whole.rows[0].node);
 }
 
 namespace {
 
-// Splits the first dimension into [rows, parts] if it steps through parts of each token.
+// Splits dimension 0 into [rows, parts] if its neighbours are parts of one token's row.
 Shape with_parts_of_tokens(const GraphBuilder& builder, const LinearExpr& value) {
   Shape shape = value.shape;
   const int64_t rows = builder.sizes.rows();
@@ -488,7 +492,7 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
     return with_shape(product(builder, with_shape(a, split), with_shape(b, other)), shape);
   }
   const std::vector<LinearExprRef> values = rows_of_sequences(
-      builder, {builder.materialised(a), builder.materialised(b)}, Together::kProduct);
+      builder, {builder.materialised(a), builder.materialised(b)}, Combination::kProduct);
   LinearExprRef first = without_repeats(values[0]), second = without_repeats(values[1]);
   const Shape shape = broadcast(first->shape, second->shape);
   // The value with token rows determines the order.
@@ -515,12 +519,12 @@ LinearExprRef product(GraphBuilder& builder, const LinearExprRef& a, const Linea
 
 namespace {
 
-// Returns the shape [.., columns] in which the last dimension has the elements of one token, for an
-// output of any shape.
+// Returns a shape [.., columns] for an output of any shape, whose last dimension has all elements
+// of one token.
 Shape shape_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const auto width = static_cast<size_t>(value.shape.back());
   const size_t rows = builder.producer(value.at(0)).rows, whole = value.elements() / rows;
-  // A token with several rows gets them merged into one.
+  // Several rows of one token are merged into one row.
   const bool has_several = whole > width && whole % width == 0 && value.elements() % rows == 0 &&
                            producer_row(builder, value, 0, whole);
   const bool is_row = !has_several && producer_row(builder, value, 0, width);
@@ -534,20 +538,21 @@ LinearExprRef tokens_first(const GraphBuilder& builder, const LinearExprRef& val
   const size_t rows = builder.producer(value->at(0)).rows / sequences;
   const size_t width = value->elements() / (rows * sequences);
   refuse_op_if<Cause::kInput>(width * rows * sequences != value->elements(),
-                              "the output has columns of some of the tokens; output all tokens, "
-                              "and take these in your program");
+                              "the output has elements of some tokens only; expected those of all "
+                              "tokens, so output all and slice them in your program");
   return transposed(with_shape(value, {static_cast<int64_t>(sequences), static_cast<int64_t>(width),
                                        static_cast<int64_t>(rows)}));
 }
 
-// Returns a few token rows of each sequence as one row; nullopt if they are all of its tokens.
+// Concatenates the rows of a few tokens of each sequence to one row; nullopt if the node has no row
+// for each token.
 std::optional<ValueId> as_one_row(GraphBuilder& builder, const RowView& rows) {
   const TraceSizes& sizes = builder.sizes;
   if (rows.count != sizes.rows()) return std::nullopt;
   const size_t each = rows.rows.size() / sizes.sequences;
   refuse_op_if<Cause::kInput>(each > kChosenTokensMax || rows.rows.size() % sizes.sequences != 0,
-                              "the output has some of the tokens, which depends on their number; "
-                              "output all tokens, and take these in your program");
+                              "the output has some tokens, whose count depends on the length; "
+                              "expected all tokens, so output all and slice them in your program");
   const uint32_t from = builder.producer_of_node(rows.node, rows.count);
   std::vector<Column> columns;
   for (size_t i = 0; i < rows.rows.size(); ++i) {
@@ -566,7 +571,7 @@ std::optional<ValueId> as_one_row(GraphBuilder& builder, const RowView& rows) {
 
 namespace {
 
-// Implements shifted_rows for one term without factors.
+// Implements shifted_rows for a single term with factor 1.
 LinearExprRef shifted_term(GraphBuilder& builder, const LinearExprRef& value) {
   const TraceSizes& sizes = builder.sizes;
   const bool has_rows = value->is_plain() && !value->terms[0].places.is_whole() &&
@@ -624,7 +629,7 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
   refuse_op_if(given->elements() == 0, "the output is empty; expected at least one element");
   LinearExprRef value = builder.materialised(given);
   if (value->shape.empty()) value = with_shape(value, {1});
-  // The value has one element per token.
+  // The last dimension steps through the tokens.
   const bool is_column =
       value->shape.size() >= 2 && is_along_tokens(builder, *value, value->shape.size() - 1);
   builder.columns_first = is_column && value->elements() > builder.producer(value->at(0)).rows;
@@ -639,7 +644,7 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
   if (!is_column) value = with_shape(value, shape_of_rows(builder, *value));
   if (value->shape.size() == 1) value = with_shape(value, {1, value->shape[0]});
   if (builder.fixes_rows) {
-    // With a fixed number of tokens, a row may hold a whole sequence.
+    // If the number of tokens is fixed, a row may have all elements of a sequence.
     value = as_windows(builder, value);
     const auto layout = row_layout(builder, *value);
     const auto sequences = int64_t{builder.sizes.sequences};
@@ -651,7 +656,7 @@ ValueId output(GraphBuilder& builder, const LinearExprRef& given) {
   refuse_op_if<Cause::kInput>(!std::ranges::is_sorted(rows.rows) ||
                                   std::ranges::adjacent_find(rows.rows) != rows.rows.end(),
                               "the output's rows are not in the order of the tokens; leave the "
-                              "last transposition to your program");
+                              "last transposition or flip to your program");
   if (rows.rows.size() == rows.count) {
     const bool is_one = builder.sizes.tokens == 1 && given->shape.size() < 3 &&
                         !builder.graph.is_on(AxisKind::kOne, rows.node);

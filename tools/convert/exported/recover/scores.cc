@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements ops on products of queries and keys, and on the weights that a softmax makes of them.
+// Implements ops on attention scores, and on attention weights.
 #include "convert/exported/recover/scores.h"
 #include "convert/exported/recover/concat_rows.h"
 #include "convert/exported/recover/query_terms.h"
@@ -13,7 +13,7 @@
 
 namespace arenite::convert {
 
-Shape joined(Shape lead, int64_t rows, int64_t columns) {
+Shape matrices_shape(Shape lead, int64_t rows, int64_t columns) {
   lead.push_back(rows);
   lead.push_back(columns);
   return lead;
@@ -21,7 +21,7 @@ Shape joined(Shape lead, int64_t rows, int64_t columns) {
 
 LinearExprRef with_leading(const LinearExprRef& value, const Shape& lead) {
   const size_t rank = value->shape.size();
-  return stretched(value, joined(lead, value->shape[rank - 2], value->shape[rank - 1]));
+  return stretched(value, matrices_shape(lead, value->shape[rank - 2], value->shape[rank - 1]));
 }
 
 namespace {
@@ -31,13 +31,14 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr size_t kSoftmaxesMax = 16;  // in one sum of weights
 
 constexpr const char* kSinkChanged =
-    "cannot add a second sink to scores, or change a sink except by a factor or a sum";
+    "scores with a sink get a second one, or an op on the sink; expected one sink, changed only by "
+    "a factor or a sum";
 
 constexpr const char* kZeroedScores =
-    "scores are multiplied by 0, which hides no key; expected -infinity in their place, or a large "
-    "negative number added to them";
+    "masked scores are multiplied by 0, which hides no key; expected -infinity in their place, or "
+    "a large negative number added to them";
 
-// Returns function(a, b) of two arrays that are broadcast to one shape.
+// Returns function(a, b) elementwise, with broadcast.
 template <typename Function>
 Array combined(const Array& a, const Array& b, const Function& function) {
   Shape shape = broadcast(a.shape(), b.shape());
@@ -47,7 +48,7 @@ Array combined(const Array& a, const Array& b, const Function& function) {
   return Array::real(std::move(shape), std::move(values));
 }
 
-// Copies scores to change them, which invalidates the recorded shift.
+// Returns a copy of scores for a change. A recorded shift becomes invalid.
 std::shared_ptr<Scores> copy(const Scores& scores) {
   refuse_op_if(scores.has_softmax, kAfterSoftmax);
   auto result = std::make_shared<Scores>(scores);
@@ -55,11 +56,11 @@ std::shared_ptr<Scores> copy(const Scores& scores) {
   return result;
 }
 
-// Slices [..., rows, columns] to `rows` rows from `begin` on.
-LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
+// Slices rows begin .. begin + rows - 1 of [..., rows, columns].
+LinearExprRef slice_rows(const LinearExprRef& value, int64_t begin, int64_t rows) {
   const size_t rank = value->shape.size();
   const int64_t all = value->shape[rank - 2], columns = value->shape[rank - 1];
-  Movement movement{.shape = joined(leading(value->shape), rows, columns)};
+  Movement movement{.shape = matrices_shape(leading(value->shape), rows, columns)};
   std::vector<int64_t>& sources = movement.sources.emplace();
   const auto matrices = static_cast<int64_t>(elements_of(leading(value->shape)));
   for (int64_t m = 0; m < matrices; ++m) {
@@ -70,7 +71,7 @@ LinearExprRef some_rows(const LinearExprRef& value, int64_t begin, int64_t rows)
   return moved(movement, value);
 }
 
-// Whether row `row` of [..., rows, columns] is zeros.
+// Whether row `row` of [..., rows, columns] is a zero row.
 bool is_zero_row(const GraphBuilder& builder, const LinearExpr& value, int64_t row) {
   const size_t rank = value.shape.size();
   const auto rows = static_cast<size_t>(value.shape[rank - 2]);
@@ -93,8 +94,8 @@ bool is_zero_row(const GraphBuilder& builder, const LinearExpr& value, int64_t r
   return true;
 }
 
-// Splits a term added to scores with a sink into that of the keys and that of the sink.
-std::pair<Array, Array> parted(const Array& added, int64_t sink) {
+// Splits an addend of scores with a sink into the addends of the keys and of the sink.
+std::pair<Array, Array> split_sink(const Array& added, int64_t sink) {
   const int64_t columns = added.shape().empty() ? 1 : added.shape().back();
   if (columns == 1) return {added, added};
   const Array::Reals all = added.to_reals();
@@ -110,7 +111,7 @@ std::pair<Array, Array> parted(const Array& added, int64_t sink) {
 
 }  // namespace
 
-Array of_all_queries(const Array& column) {
+Array require_equal_queries(const Array& column) {
   Shape shape = column.shape();
   while (shape.size() < 2) shape.insert(shape.begin(), 1);
   const auto queries = static_cast<size_t>(shape[shape.size() - 2]);
@@ -119,9 +120,9 @@ Array of_all_queries(const Array& column) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (i % queries == 0) each.push_back(all[i]);
     refuse_op_if(all[i] != each.back(),
-                 "the score of a sink differs between queries; expected one number for each head");
+                 "the score of a sink differs between queries; expected one per head");
   }
-  return Array::real(joined(leading(shape), 1, 1), std::move(each));
+  return Array::real(matrices_shape(leading(shape), 1, 1), std::move(each));
 }
 
 ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query,
@@ -129,18 +130,19 @@ ScoresRef product_scores(const GraphBuilder& builder, const LinearExprRef& query
   const size_t rank = transposed_key->shape.size();
   refuse_op_if(
       query->shape.size() < 2 || rank < 2 || query->shape.back() != transposed_key->shape[rank - 2],
-      "the operands are not queries and keys; expected [.., queries, dim] and [.., dim, keys]");
+      "the operands of the product do not fit; expected queries [.., queries, dim] and keys [.., "
+      "dim, keys]");
   const LinearExprRef key = transposed(transposed_key);
   const Shape lead = broadcast(leading(query->shape), leading(key->shape));
   const int64_t keys = transposed_key->shape[rank - 1];
-  Scores scores{.shape = joined(lead, query->shape[query->shape.size() - 2], keys),
+  Scores scores{.shape = matrices_shape(lead, query->shape[query->shape.size() - 2], keys),
                 .query = with_leading(query, lead),
                 .key = with_leading(key, lead)};
   for (const int64_t row : {keys - 1, int64_t{0}}) {
     if (keys < 2 || scores.sink || !is_zero_row(builder, *scores.key, row)) continue;
     scores.sink = row;
     scores.sinks = Array::real({}, {0.0});
-    scores.key = some_rows(scores.key, row == 0 ? 1 : 0, keys - 1);
+    scores.key = slice_rows(scores.key, row == 0 ? 1 : 0, keys - 1);
   }
   return std::make_shared<const Scores>(std::move(scores));
 }
@@ -162,16 +164,18 @@ ScoresRef with_scale(const Scores& scores, double factor) {
 
 ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t positions_max) {
   const Array::Reals values = factors.to_reals();
-  refuse_op_if(values.empty(), "the factor of the scores is empty; expected at least one element");
+  refuse_op_if(values.empty(),
+               "the factor that multiplies scores is empty; expected at least one element");
   if (std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {
     return with_scale(scores, values[0]);
   }
-  refuse_op_if(broadcast(scores.shape, factors.shape()) != scores.shape,
-               "the factors do not broadcast to the scores; expected [.., queries, keys]");
+  refuse_op_if(
+      broadcast(scores.shape, factors.shape()) != scores.shape,
+      "the factors do not broadcast to the scores [.., queries, keys]; expected a shape that does");
   const auto result = copy(scores);
   if (std::ranges::all_of(values, [](double value) { return value == 0.0 || value == 1.0; })) {
     refuse_op_if(result->zeroed || result->added,
-                 "cannot multiply masked scores by a 0/1 mask; combine both masks");
+                 "masked scores are multiplied by a 0/1 mask; combine both masks before");
     refuse_op_if(result->sink.has_value(), kSinkChanged);
     result->zeroed = factors;
     result->positions_max = tighter(result->positions_max, positions_max);
@@ -182,13 +186,13 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
       rank >= 2 && factors.shape()[rank - 1] == 1 && factors.shape()[rank - 2] == 1;
   if (!is_of_heads) {
     refuse_op_if(scores.sink.has_value(), kSinkChanged);
-    // Accepts factors of queries, [..., queries, 1], or of keys, [..., 1, keys].
+    // Factors may be those of queries, [..., queries, 1], or of keys, [..., 1, keys].
     const bool is_of_queries = rank >= 2 && factors.shape()[rank - 1] == 1;
     const bool is_of_keys = !is_of_queries && (rank == 1 || factors.shape()[rank - 2] == 1);
     refuse_op_if((!is_of_queries && !is_of_keys) || scores.tanh_factor || scores.added ||
                      scores.query_terms || !scores.query,
-                 "cannot multiply each score by its own factor, or queries and keys after "
-                 "something was added; scale queries or keys before their product");
+                 "each score is multiplied by its own factor, or scores by factors of queries or "
+                 "keys after an addition; scale queries or keys before their product");
     LinearExprRef& part = is_of_queries ? result->query : result->key;
     Shape shape = factors.shape();
     if (is_of_keys && rank > 1) shape[rank - 2] = shape[rank - 1];
@@ -200,7 +204,7 @@ ScoresRef with_factors(const Scores& scores, const Array& factors, int64_t posit
   }
   refuse_op_if(
       scores.tanh_factor || !scores.query,
-      "cannot multiply capped scores by a factor for each head; scale them before torch.tanh");
+      "capped scores are multiplied by a factor for each head; scale them before torch.tanh");
   const auto times = [&](const Array& array) {
     return combined(array, factors, [](double a, double b) { return std::isinf(a) ? a : a * b; });
   };
@@ -216,9 +220,9 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
   refuse_op_if(scores.tanh_factor.has_value(), "scores are capped twice; expected one torch.tanh");
   refuse_op_if(scores.sink.has_value(), kSinkChanged);
   refuse_op_if(scores.added && is_sigmoid,
-               "a sigmoid of scores in place of their softmax over keys is not supported");
+               "scores with a mask or a bias have a sigmoid; expected a softmax over keys");
   refuse_op_if(scores.added || scores.query_terms,
-               "cannot cap scores after a mask or a bias was added; the runtime caps scores first, "
+               "scores are capped after a mask or a bias was added; the runtime caps scores first, "
                "so mask them after torch.tanh");
   result->tanh_factor = 1.0;
   if (!is_sigmoid) return result;
@@ -230,17 +234,18 @@ ScoresRef with_tanh(const Scores& scores, bool is_sigmoid) {
 
 ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t positions_max) {
   const auto result = copy(scores);
-  refuse_op_if(broadcast(scores.shape, all_added.shape()) != scores.shape,
-               "the mask does not broadcast to the scores; expected [.., queries, keys]");
+  refuse_op_if(
+      broadcast(scores.shape, all_added.shape()) != scores.shape,
+      "the mask does not broadcast to the scores [.., queries, keys]; expected a shape that does");
   Array added = all_added;
   if (scores.sink) {
-    auto [to_keys, to_sinks] = parted(all_added, *scores.sink);
+    auto [to_keys, to_sinks] = split_sink(all_added, *scores.sink);
     added = std::move(to_keys);
-    result->sinks = combined(*scores.sinks, of_all_queries(to_sinks), std::plus<>());
+    result->sinks = combined(*scores.sinks, require_equal_queries(to_sinks), std::plus<>());
   }
   result->positions_max = tighter(result->positions_max, positions_max);
   if (result->zeroed) {
-    // A zeroed score that gets a large negative number is hidden.
+    // A key is hidden if its score was multiplied by 0, and then gets a large negative addend.
     result->added = combined(*result->zeroed, added, [](double seen, double more) {
       refuse_op_if(seen == 0.0 && !(more <= kHiddenScoreMax), kZeroedScores);
       return seen == 0.0 ? kHidden : more;
@@ -256,8 +261,10 @@ ScoresRef with_added(const Scores& scores, const Array& all_added, int64_t posit
 
 ScoresRef with_filled(const Scores& scores, const Array& mask, double value,
                       int64_t positions_max) {
-  refuse_op_if(!(value <= kHiddenScoreMax),
-               "masked scores are {}; expected -infinity, or a number far below all scores", value);
+  refuse_op_if(
+      !(value <= kHiddenScoreMax),
+      "masked scores are filled with {}; expected -infinity, or a number far below all scores",
+      value);
   Array::Reals added;
   for (const uint8_t hides : mask.to_bools()) added.push_back(hides != 0 ? kHidden : 0.0);
   return with_added(scores, Array::real(mask.shape(), std::move(added)), positions_max);
@@ -286,12 +293,12 @@ ScoresRef sum_of_weights(const Scores& a, const Scores& b, double factor_b) {
   if (factor_b != 1.0)
     other = std::make_shared<Scores>(*weights_times(b, Array::real({}, {factor_b})));
   auto result = std::make_shared<Scores>(a);
-  // The list stays flat, so that each softmax is computed once however the sums are nested.
+  // `also` stays a flat list, so that nested sums compute each softmax once.
   const std::vector<ScoresRef> more = std::exchange(other->also, {});
   result->also.push_back(std::move(other));
   result->also.insert(result->also.end(), more.begin(), more.end());
   refuse_op_if(result->also.size() >= kSoftmaxesMax,
-               "cannot add up the weights of more than {} softmaxes", kSoftmaxesMax);
+               "the weights of more than {} softmaxes are added; expected fewer", kSoftmaxesMax);
   return result;
 }
 
@@ -311,7 +318,8 @@ ScoresRef times_value(GraphBuilder& builder, const Scores& scores, const LinearE
 
 namespace {
 
-// A value [.., queries, keys] with equal rows, except where a large negative constant hides a key.
+// A bias [.., queries, keys] that is the same for all queries, except where a large negative
+// constant hides a key.
 struct TermsOfKeys {
   LinearExprRef value;  // [.., 1, keys]
   std::optional<Array> hidden;
@@ -353,7 +361,7 @@ std::optional<TermsOfKeys> terms_of_keys(const GraphBuilder& builder, const Line
       factors.push_back(term.factors.at(*seen));
     }
   }
-  const Shape shape = joined(leading(value.shape), 1, static_cast<int64_t>(keys));
+  const Shape shape = matrices_shape(leading(value.shape), 1, static_cast<int64_t>(keys));
   TermsOfKeys terms{scaled(plain(shape, std::move(element_ids)), Array::real(shape, factors)), {}};
   const bool hides = std::ranges::any_of(added, [](double number) { return number != 0.0; });
   if (hides) terms.hidden = Array::real(value.shape, std::move(added));
@@ -382,12 +390,12 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
   }
   const LinearExprRef value = builder.materialised(given);
   const Shape lead = leading(scores.shape);
-  const LinearExprRef each = stretched(value, joined(lead, 1, scores.shape.back()));
+  const LinearExprRef each = stretched(value, matrices_shape(lead, 1, scores.shape.back()));
   const Producer from = builder.producer(each->at(0));
   refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder.sizes.rows(),
-               "cannot add a value to scores that is not of their keys; expected one element for "
-               "each token");
-  // The ones of the queries lie in their own rows, which may be those of another input.
+               "a value that depends on the input is added to scores, but not one per key; "
+               "expected one element for each token");
+  // Queries get a column of ones. Their rows may be those of another input than the keys.
   const auto ones_beside = [&](const Producer& rows) {
     LinearSpec one;
     one.weight.name = builder.name + ".one";
@@ -422,8 +430,8 @@ ScoresRef plus_value(GraphBuilder& builder, const Scores& scores, const LinearEx
 
 namespace {
 
-// Concatenates the columns of two values with equally many rows.
-LinearExprRef beside(const LinearExprRef& a, const LinearExprRef& b) {
+// Concatenates the columns of two values.
+LinearExprRef concat_columns(const LinearExprRef& a, const LinearExprRef& b) {
   Movement both{.shape = a->shape};
   both.shape.back() += b->shape.back();
   std::vector<int64_t>& sources = both.sources.emplace();
@@ -453,8 +461,8 @@ ScoresRef plus_scores(GraphBuilder& builder, const Scores& a, const Scores& give
   if (b.added) result = with_added(*result, *b.added, b.positions_max);
   const auto joined = std::make_shared<Scores>(*result);
   const auto settled = [&](const LinearExprRef& value) { return builder.materialised(value); };
-  joined->query = beside(settled(a.query), settled(scaled(b.query, b.scale / a.scale)));
-  joined->key = beside(settled(a.key), settled(b.key));
+  joined->query = concat_columns(settled(a.query), settled(scaled(b.query, b.scale / a.scale)));
+  joined->key = concat_columns(settled(a.key), settled(b.key));
   if (b.query_terms) {
     joined->query_terms = a.query_terms ? sum(a.query_terms, b.query_terms, 1.0) : b.query_terms;
   }
@@ -468,7 +476,7 @@ ScoresRef with_sinks(const Scores& scores, const Array& sinks, bool is_first) {
   column.back() = 1;
   refuse_op_if(scores.sinks || scores.zeroed || broadcast(column, sinks.shape()) != column,
                kSinkChanged);
-  result->sinks = of_all_queries(sinks);
+  result->sinks = require_equal_queries(sinks);
   result->sink = is_first ? 0 : scores.shape.back();
   ++result->shape.back();
   return result;
@@ -480,8 +488,8 @@ LinearExprRef without_sink(const GraphBuilder& builder, const Scores& weights,
   const int64_t rows = values->shape[values->shape.size() - 2];
   if (rows != weights.shape.back()) return values;
   refuse_op_if(!is_zero_row(builder, *values, *weights.sink),
-               "a key of zeros has a value that is not zero; expected a row of zeros for the sink");
-  return some_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
+               "the sink, a zero row of keys, has a nonzero value; expected a zero row of values");
+  return slice_rows(values, *weights.sink == 0 ? 1 : 0, rows - 1);
 }
 
 namespace {
@@ -526,7 +534,7 @@ LinearExprRef with_zero_value(GraphBuilder& builder, const LinearExprRef& values
   const int64_t rows = values->shape[values->shape.size() - 2];
   for (const int64_t row : {rows - 1, int64_t{0}}) {
     if (rows < 2 || !is_zero_row(builder, *values, row)) continue;
-    const LinearExprRef others = some_rows(values, row == 0 ? 1 : 0, rows - 1);
+    const LinearExprRef others = slice_rows(values, row == 0 ? 1 : 0, rows - 1);
     return with_row_of_zeros(builder, others, row == 0).value_or(values);
   }
   return values;
@@ -542,8 +550,8 @@ ScoresRef with_softmax(const Scores& scores, bool is_logarithm) {
 
 namespace {
 
-// Whether a movement swaps queries and keys.
-bool turns_last_two(const Movement& movement, const Shape& shape) {
+// Whether a movement swaps the last two dimensions.
+bool swaps_last_two(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
   if (movement.sources || movement.walk.size() != rank || movement.offset != 0) return false;
   Shape strides = strides_of(shape);
@@ -557,8 +565,8 @@ bool turns_last_two(const Movement& movement, const Shape& shape) {
   return true;
 }
 
-// Maps each [queries, keys] matrix of the result to its source matrix, if a movement takes whole
-// ones, as slices and permutations of heads do. Empty for any other movement.
+// Maps each [queries, keys] matrix of the result to its source matrix, for a movement of whole
+// matrices, such as a slice or a permutation of heads. Empty for any other movement.
 std::vector<int64_t> moved_matrices(const Movement& movement, const Shape& shape) {
   const size_t rank = movement.shape.size();
   const int64_t queries = shape[shape.size() - 2], keys = shape.back(), block = queries * keys;
@@ -576,8 +584,8 @@ std::vector<int64_t> moved_matrices(const Movement& movement, const Shape& shape
   return matrices;
 }
 
-// Returns the first or last column if a movement adds it as zeros, or with `is_cut` drops it;
-// nullopt for any other movement.
+// Returns the column that a movement pads with zeros or, with `is_cut`, slices off, if this is the
+// first or the last one; else nullopt.
 std::optional<int64_t> changed_column(const Movement& movement, const Shape& shape, bool is_cut) {
   Shape after = shape;
   after.back() += is_cut ? -1 : 1;
@@ -599,8 +607,8 @@ std::optional<int64_t> changed_column(const Movement& movement, const Shape& sha
   return std::nullopt;
 }
 
-// Moves the parts of scores to other leading dimensions: all [queries, keys] matrices in order, or
-// the given ones.
+// Moves fields of scores to other leading dimensions: all [queries, keys] matrices in order, or
+// those in `matrices`.
 class MovedParts {
  public:
   MovedParts(const Shape& before, const Shape& after, std::vector<int64_t> matrices)
@@ -621,14 +629,14 @@ class MovedParts {
       array = array->with_shape({});
       return;
     }
-    Array::Reals all = stretched_reals(*array, joined(before_, rows, columns));
+    Array::Reals all = stretched_reals(*array, matrices_shape(before_, rows, columns));
     if (!matrices_.empty()) all = of_matrices(rows, columns).apply<double>(all);
-    array = Array::real(joined(lead_, rows, columns), std::move(all));
+    array = Array::real(matrices_shape(lead_, rows, columns), std::move(all));
   }
 
  private:
   Movement of_matrices(int64_t rows, int64_t columns) const {
-    Movement movement{.shape = joined(lead_, rows, columns)};
+    Movement movement{.shape = matrices_shape(lead_, rows, columns)};
     std::vector<int64_t>& sources = movement.sources.emplace();
     for (const int64_t matrix : matrices_) {
       for (int64_t i = 0; i < rows * columns; ++i) sources.push_back(matrix * rows * columns + i);
@@ -662,7 +670,7 @@ ScoresRef with_order(const Scores& scores, const std::vector<size_t>& order) {
 
 namespace {
 
-// Returns the source dimension of each dimension of the result; empty if the movement is no
+// Returns the source dimension of each dimension of the result; empty if the movement is not a
 // permutation.
 std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape) {
   const size_t rank = shape.size();
@@ -672,7 +680,7 @@ std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape)
   const Shape strides = strides_of(shape);
   std::vector<size_t> order(rank, rank);
   std::vector<bool> is_taken(rank, false);
-  // Dimensions of extent 1 have no stride of their own and are matched last.
+  // Dimensions of extent 1 fit any stride, so they are matched last.
   for (const bool are_of_one : {false, true}) {
     for (size_t d = 0; d < rank; ++d) {
       if ((movement.walk[d] == 1) != are_of_one) continue;
@@ -688,7 +696,7 @@ std::vector<size_t> permutation_of(const Movement& movement, const Shape& shape)
   return order;
 }
 
-// Permutes the dimensions of scores; null if the movement is no permutation.
+// Permutes the dimensions of scores. Returns null if the movement is not a permutation.
 ScoresRef permuted_scores(const Scores& scores, const Movement& movement) {
   if (movement.shape == scores.shape && movement.keeps_order(elements_of(scores.shape))) {
     return std::make_shared<const Scores>(scores);
@@ -723,7 +731,7 @@ ScoresRef moved_scores(const Scores& scores, const Movement& movement) {
       return with_sinks(scores, Array::real({}, {0.0}), *column == 0);
     }
   }
-  if (turns_last_two(movement, scores.shape) && !scores.has_softmax && !scores.added &&
+  if (swaps_last_two(movement, scores.shape) && !scores.has_softmax && !scores.added &&
       !scores.zeroed && scores.query && !scores.is_exponential && !scores.sinks &&
       !scores.query_terms) {
     std::swap(result->query, result->key);

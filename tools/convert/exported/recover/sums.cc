@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers sums to additions, scales, parts of an embedding, or weights of a layer.
+// Lowers sums to additions, scales, parts of an embedding, or weights and biases of a layer.
 //
 //   tokens(ids) + table[:n]   ->  embedding with tokens and positions
 //   linear(x) * gain + shift  ->  linear with weight diag(gain) W, bias gain b + shift
@@ -19,13 +19,13 @@ namespace arenite::convert {
 namespace {
 
 constexpr size_t kNoPlace = SIZE_MAX;
-constexpr uint32_t kScaledColumnsMax = 8192;  // limit for a diagonal matrix of factors
+constexpr uint32_t kScaledColumnsMax = 8192;  // rows of a diagonal matrix
 
 constexpr const char* kUnevenConstants =
-    "constants that are added to rows, or multiplied with them, differ between sequences; expected "
-    "the same for all";
+    "constants that are added to rows, or multiply them, differ between sequences; expected the "
+    "same for all";
 
-// Whether the elements of the term are all different.
+// Whether the term reads distinct elements, without zeros.
 bool is_injective(const Term& term, size_t count) {
   if (term.places.is_whole()) return true;
   std::vector<int64_t> element_ids = *term.places.element_ids;
@@ -34,7 +34,7 @@ bool is_injective(const Term& term, size_t count) {
          std::ranges::adjacent_find(element_ids) == element_ids.end();
 }
 
-// A term: adds factors[c] * node to column c of each row.
+// An addend of a sum: factors[c] * node in column c.
 struct Summand {
   ValueId node = 0;
   std::vector<double> factors;  // [columns]
@@ -56,7 +56,7 @@ class SumBuilder {
       if (kind) (*kind == Producer::Kind::kTable ? tables_ : nodes_).push_back(term);
     }
     refuse_op_if(nodes_.empty(),
-                 "the value does not depend on the model's input; expected elements of the model");
+                 "all addends are constants; expected an addend that depends on the model's input");
   }
 
   bool has_tables() const { return !tables_.empty(); }
@@ -68,7 +68,7 @@ class SumBuilder {
     join_embeddings(summands);
     std::vector<ValueId> nodes;
     for (const Summand& summand : summands) nodes.push_back(node_of(summand));
-    // Rows of tokens come first; per-sequence rows are added to them.
+    // Token rows come first, as per-sequence rows are added to them.
     std::stable_partition(nodes.begin(), nodes.end(),
                           [&](ValueId node) { return !graph_.is_on(AxisKind::kOne, node); });
     ValueId sum = nodes[0];
@@ -85,19 +85,20 @@ class SumBuilder {
       }
     }
     if (!table.parts.empty()) sum = with_table(summands.size() == 1, sum, std::move(table));
-    return in_place(reference_, producer_, builder_.producer_of_node(sum, rows_));
+    return replace_producer(reference_, producer_, builder_.producer_of_node(sum, rows_));
   }
 
  private:
-  // Returns nullopt if the term is all zeros.
+  // Returns the kind of the term's producers; nullopt if all elements are zero.
   std::optional<Producer::Kind> kind_of(const Term& term) const {
     std::optional<Producer::Kind> kind;
     for (size_t i = 0, count = elements_of(shape_); i < count; ++i) {
       if (term.places.at(i) == kNoElement || term.factors.at(i) == 0.0) continue;
       const Producer& producer = builder_.producer(term.places.at(i));
-      refuse_op_if<Cause::kSum>(kind && *kind != producer.kind,
-                                "cannot put constants beside elements of the model; concatenate "
-                                "constant rows before the first token or after the last one");
+      refuse_op_if<Cause::kSum>(
+          kind && *kind != producer.kind,
+          "cannot put constants beside elements of the model in one addend; concatenate constant "
+          "rows before the first token or after the last one");
       kind = producer.kind;
       if (term.places.is_whole()) break;
     }
@@ -108,11 +109,11 @@ class SumBuilder {
     const size_t count = elements_of(shape_);
     auto whole =
         std::ranges::find_if(nodes_, [&](const Term& term) { return is_injective(term, count); });
-    // A single term may repeat its columns, as tokens of width 1 do when they are broadcast.
+    // A single term may repeat elements, such as a broadcast column.
     if (whole == nodes_.end() && nodes_.size() == 1) whole = nodes_.begin();
     refuse_op_if<Cause::kSum>(whole == nodes_.end(),
-                              "cannot add each token to each other, or values that are all "
-                              "repeated; expected sums within one token");
+                              "each token is added to each other, or all addends repeat elements; "
+                              "expected sums within one token");
     reference_ = on_one_producer(builder_, make_sum({shape_, {Term{whole->places}}}));
     producer_ = producer_of(reference_->at(0));
     rows_ = builder_.producer_at(producer_).rows;
@@ -121,11 +122,11 @@ class SumBuilder {
     for (size_t i = 0; i < count; ++i) {
       element_.at(static_cast<size_t>(index_of(reference_->at(i)))) = i;
     }
-    // The value may leave rows out, with all of their columns.
+    // The value may leave out whole rows.
     for (size_t place = 0; place < element_.size(); ++place) {
       refuse_op_if<Cause::kSum>(
           (element_[place] != kNoPlace) != has_row(static_cast<uint32_t>(place / width_)),
-          "cannot add some columns of a row without the others; expected whole rows");
+          "a sum reads some columns of a row only; expected whole rows");
     }
     while (first_row_ < rows_ && !has_row(first_row_)) ++first_row_;
   }
@@ -133,7 +134,8 @@ class SumBuilder {
   bool has_row(uint32_t row) const { return element_[size_t{row} * width_] != kNoPlace; }
   bool is_of_tokens() const { return rows_ == builder_.sizes.rows(); }
 
-  // Returns a table of a number for each place and column, [rows_, width_], equal in all sequences.
+  // Returns a table from an element per row and column, [rows_, width_]. Throws NotRecognised if
+  // sequences differ.
   TablePart part_of_places(std::vector<double> each) {
     const uint32_t tokens = builder_.sizes.tokens;
     refuse_op_if<Cause::kSum>(!is_of_tokens(), kUnevenConstants);
@@ -153,7 +155,7 @@ class SumBuilder {
     return part;
   }
 
-  // Multiplies the node by a factor for each position and column, [rows_, width_].
+  // Multiplies the node by a factor per row and column, [rows_, width_].
   ValueId times_table(ValueId node, std::vector<double> each) {
     TablePart part = part_of_places(std::move(each));
     EmbeddingNode table;
@@ -170,7 +172,7 @@ class SumBuilder {
   Summand summand_of(const Term& term) {
     Summand summand;
     std::vector<Column> columns;
-    std::vector<double> each(element_.size(), 0.0);  // factors
+    std::vector<double> each(element_.size(), 0.0);  // factor per row and column
     bool is_even = true;                             // factors are equal in all rows
     for (size_t place = 0; place < element_.size(); ++place) {
       if (element_[place] == kNoPlace) continue;
@@ -181,16 +183,16 @@ class SumBuilder {
       refuse_op_if<Cause::kSum>(
           number == kNoElement ||
               builder_.row_of(number) != (is_of_sequence ? row / builder_.sizes.tokens : row),
-          "cannot add elements of different tokens, as differences of neighbours and shifts do; "
-          "only attention and pooling may combine tokens");
+          "elements of different tokens are added, as in differences of neighbours; only "
+          "attention, pooling and convolutions may combine tokens");
       const Column column = builder_.column_of(number);
       if (row == first_row_) {
         columns.push_back(column);
         summand.factors.push_back(factor);
       }
       refuse_op_if<Cause::kSum>(columns[place % width_] != column,
-                                "the added columns differ between tokens, or between rows of a "
-                                "token; expected the same columns");
+                                "the addends read different columns in different rows; expected "
+                                "the same columns in each");
       each[place] = factor;
       is_even = is_even && summand.factors[place % width_] == factor;
     }
@@ -201,11 +203,10 @@ class SumBuilder {
     return summand;
   }
 
-  // Returns a layer that multiplies column c by factors[c].
+  // Returns a linear layer that multiplies column c by factors[c].
   LinearSpec diagonal(const std::vector<double>& factors) const {
     refuse_op_if(factors.size() > kScaledColumnsMax,
-                 "cannot multiply so many columns by factors of their own; apply the factors in a "
-                 "linear layer");
+                 "too many columns have different factors; apply the factors in a linear layer");
     LinearSpec spec;
     spec.weight.name = builder_.name;
     spec.weight.rows = spec.weight.columns = static_cast<uint32_t>(factors.size());
@@ -217,7 +218,8 @@ class SumBuilder {
     return spec;
   }
 
-  // Returns the node times its factors, as a layer; a preceding layer takes them into its weights.
+  // Multiplies a node by the factors of its columns: folds them into the weights of a preceding
+  // linear layer, or adds one.
   ValueId scaled_columns(const Summand& summand) {
     LinearSpec spec;
     ValueId input = summand.node;
@@ -255,8 +257,8 @@ class SumBuilder {
                                 graph_.axis(summand.node));
   }
 
-  // Whether a constant with rows for each sequence repeats those of the first one. `values` caches
-  // the constant's elements.
+  // Whether a constant with rows for all sequences has the same element in sequence 0. `values`
+  // caches its elements.
   bool is_of_first_sequence(const ConstantRef& constant, const Term& term, uint32_t row,
                             uint32_t column, Array::Reals& values) const {
     const uint32_t tokens = is_of_tokens() ? builder_.sizes.tokens : 1;
@@ -272,15 +274,14 @@ class SumBuilder {
     return own != nullptr && first != nullptr && *own == *first;
   }
 
-  // Whether the number of rows is fixed, as for images, constants, and axes whose tables have one
-  // length.
+  // Whether the number of rows is fixed, as for images, constants, and concatenations of inputs.
   bool has_fixed_rows() const {
     const uint32_t axis = graph_.axis(builder_.producer_at(producer_).node);
     return is_of_tokens() &&
            (builder_.reads_images() || graph_.inputs_of(axis) == 0 || graph_.joins_tokens(axis));
   }
 
-  // Returns the constants that a term adds to each place and column, [rows_, width_].
+  // Returns the constants that a term adds per row and column, [rows_, width_].
   std::vector<double> numbers_of_places(const Term& term) const {
     std::map<const Constant*, Array::Reals> tables;
     std::vector<double> each(element_.size(), 0.0);
@@ -308,7 +309,7 @@ class SumBuilder {
       const double factor = term.factors.at(first_element);
       refuse_op_if<Cause::kSum>(
           first == kNoElement,
-          "some columns have constants and others have not; expected constants in all columns");
+          "constants are added to some columns only; expected constants for all columns of a row");
       part.factors.push_back(factor);
       part.constant = builder_.producer(first).table;
       part.first_row.push_back(index_of(first));
@@ -324,19 +325,19 @@ class SumBuilder {
                                  term.factors.at(i) == factor;
         if (!is_in_table && has_fixed_rows()) return part_of_places(numbers_of_places(term));
         refuse_op_if<Cause::kSum>(!is_in_table,
-                                  "the added constants are not a position table; expected the same "
-                                  "row for all tokens, or one row for each position");
+                                  "the added constants are no position table; expected the same "
+                                  "row for all tokens, or one row per position");
       }
     }
     int64_t limit = part.constant->positions_max;
-    // A constant that is no value of the program cannot be computed at another length.
+    // A constant that the tracer made cannot be recomputed at another length.
     const bool is_followed_alone = part.stride != 0 && part.constant->value() == kNoValue;
     if (limit == 0 && is_followed_alone) limit = tokens;
     builder_.limit_positions(limit);
     return part;
   }
 
-  // Adds the first row of the table; in a constant table all rows are equal.
+  // Adds row 0 of the table to `row`. In a constant table all rows are equal.
   void add_first_row(const PositionTable& table, std::vector<double>& row) const {
     for (const TablePart& part : table.parts) {
       const Array::Reals values = part.constant->array().to_reals();
@@ -361,7 +362,7 @@ class SumBuilder {
     }
     const std::string name = embedding != nullptr ? graph_.node(sum).name : builder_.name;
     if (is_constant && embedding != nullptr && embedding->padding_id) {
-      // The row is added to all rows of the table of positions.
+      // The row is added to all rows of the position table.
       std::vector<double> row(width_, 0.0);
       add_first_row(table, row);
       EmbeddingNode shifted = *embedding;
@@ -373,9 +374,9 @@ class SumBuilder {
       shifted.positions->name = builder_.name;
       return graph_.add_embedding(name, std::move(shifted), width_, graph_.axis(sum));
     }
-    refuse_op_if(
-        !is_of_tokens(),
-        "constants added to a pooled value differ between rows; expected the same for all");
+    refuse_op_if(!is_of_tokens(),
+                 "constants that are added to a pooled value differ between sequences; expected "
+                 "the same for all");
     WeightRef positions;
     positions.columns = width_;
     positions.rows = builder_.sizes.tokens;
@@ -389,8 +390,7 @@ class SumBuilder {
     return joins ? table.node : graph_.add(builder_.name, AddNode{}, {sum, table.node});
   }
 
-  // Merges token types, and positions that skip padding ids, into the token embedding they are
-  // added to.
+  // Merges token types, and positions that skip padding ids, into the token embedding in the sum.
   void join_embeddings(std::vector<Summand>& summands) {
     const auto find = [&](const auto& is_wanted) {
       return std::ranges::find_if(summands, [&](const Summand& summand) {
@@ -431,7 +431,7 @@ class SumBuilder {
              (summand.is_node() || (summand.is_even() && !embedding->types));
     });
     refuse_op_if(!positions->is_node(),
-                 "positions that skip padding are multiplied by factors that differ between "
+                 "an embedding of positions that skip padding has different factors in different "
                  "columns; expected one factor");
     if (without_positions == summands.end()) return;
     const double scale = without_positions->factors[0];
@@ -449,27 +449,27 @@ class SumBuilder {
   const Shape shape_;
   std::vector<Term> nodes_;   // terms with elements of nodes
   std::vector<Term> tables_;  // terms of constants
-  LinearExprRef reference_;   // its elements are at the rows and columns of the sum
-  uint32_t producer_ = 0;     // of the reference
-  uint32_t first_row_ = 0;    // of the value
+  LinearExprRef reference_;   // its rows and columns are those of the sum
+  uint32_t producer_ = 0;     // of reference_
+  uint32_t first_row_ = 0;    // the first row that the value has
   uint32_t rows_ = 0;
   uint32_t width_ = 0;
-  std::vector<size_t> element_;  // [rows * width]: the value's element at this place
+  std::vector<size_t> element_;  // [rows_ * width_]: index in the value, or kNoPlace
 };
 
 }  // namespace
 
 namespace {
 
-// Turns terms that are one token of each sequence into per-sequence rows.
-LinearExprRef of_sequences(GraphBuilder& builder, const LinearExprRef& value) {
+// Replaces terms that read one token of each sequence by per-sequence rows.
+LinearExprRef with_per_sequence_rows(GraphBuilder& builder, const LinearExprRef& value) {
   std::vector<LinearExprRef> parts;
   for (const Term& term : value->terms) {
     if (builder.is_node(term.places.at(0))) {
       parts.push_back(make_sum({value->shape, {Term{term.places}}}));
     }
   }
-  parts = rows_of_sequences(builder, std::move(parts), Together::kSum);
+  parts = rows_of_sequences(builder, std::move(parts), Combination::kSum);
   LinearExpr result = *value;
   size_t next = 0;
   for (Term& term : result.terms) {
@@ -481,8 +481,8 @@ LinearExprRef of_sequences(GraphBuilder& builder, const LinearExprRef& value) {
 
 }  // namespace
 
-LinearExprRef add_up(GraphBuilder& builder, const LinearExprRef& given) {
-  const LinearExprRef value = of_sequences(builder, without_repeats(given));
+LinearExprRef lower_sum(GraphBuilder& builder, const LinearExprRef& given) {
+  const LinearExprRef value = with_per_sequence_rows(builder, without_repeats(given));
   SumBuilder sum(builder, *value);
   if (!sum.has_tables()) {
     if (const auto rotated = find_rotation(builder, *value)) {

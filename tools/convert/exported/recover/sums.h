@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers sums of terms: adds them up in nodes, or finds that they rotate queries and keys by angles
-// of the position.
+// Lowers sums of terms to nodes: to additions, or to rotary position embeddings of queries and
+// keys.
 //
 //   x * cos + rotate_half(x) * sin  ->  rotate(x), by the frequencies of the angles
 #pragma once
@@ -11,11 +11,11 @@
 
 namespace arenite::convert {
 
-// Adds up the terms in nodes. REQUIRES: not plain.
-LinearExprRef add_up(GraphBuilder& builder, const LinearExprRef& value);
-// Returns rotated queries or keys as nodes, or nullopt if the value is no rotation.
+// Adds nodes for the sum of all terms. REQUIRES: !value->is_plain().
+LinearExprRef lower_sum(GraphBuilder& builder, const LinearExprRef& value);
+// Adds rotation nodes for queries or keys. Returns nullopt if the value is no rotation.
 std::optional<LinearExprRef> find_rotation(GraphBuilder& builder, const LinearExpr& value);
-// Returns a whole rotation as one node, and any other value as it is.
+// Adds rotation nodes if the value is a rotation; else returns it unchanged.
 LinearExprRef rotated_or_same(GraphBuilder& builder, const LinearExprRef& value);
 
 }  // namespace arenite::convert

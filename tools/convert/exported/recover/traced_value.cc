@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements constants as weights, movements, sums and factors of linear expressions, and calls
-// with arrays in place of traced values.
+// Implements constants as weights, ops on linear expressions, and calls with arrays in place of
+// traced values.
 #include "convert/exported/recover/traced_value.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ std::vector<T> finite(std::vector<T> values, const std::string& name) {
   throw InputError("tensor {} has infinities or NaN; expected finite weights", quote(name));
 }
 
-// Returns the first input with the same storage, as tied weights have.
+// Returns the first input with the same storage, since tied weights are inputs with one storage.
 const ExportedInput& first_of_storage(const ExportedProgram& program, const ExportedInput& input) {
   for (const ExportedInput& other : program.inputs) {
     if (other.kind != InputKind::kUser && other.storage == input.storage) return other;
@@ -37,8 +37,8 @@ Array Constant::array() const {
   const Level level;
   Array loaded = load_();
   if (loaded.shape() != shape_) {
-    throw ShapeError("the tensor is {}, but the program says {}", shape_text(loaded.shape()),
-                     shape_text(shape_));
+    throw ShapeError("the file has a tensor {}, but the program expects {}; export the model again",
+                     shape_text(loaded.shape()), shape_text(shape_));
   }
   if (!is_large()) array_ = loaded;
   return loaded;
@@ -107,7 +107,7 @@ WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
 
 namespace {
 
-// Returns get(term, i) for each element of all parts, or `none` for a part without this term.
+// Returns get(term, i) for each element of all parts; `none` for a part without this term.
 template <typename T, typename Get>
 std::vector<T> of_term(std::span<const LinearExprRef> parts, size_t term, T none, const Get& get) {
   std::vector<T> result;
@@ -119,7 +119,8 @@ std::vector<T> of_term(std::span<const LinearExprRef> parts, size_t term, T none
   return result;
 }
 
-// Returns the uniform factor shared by all parts that have this term, if there is one.
+// Returns the factor of a term if it is uniform and the same in all parts with this term; else
+// nullopt.
 std::optional<double> one_factor(std::span<const LinearExprRef> parts, size_t term) {
   std::optional<double> factor;
   for (const LinearExprRef& part : parts) {
@@ -153,7 +154,8 @@ LinearExprRef make_sum(LinearExpr value) {
     const bool fits = (!term.places.element_ids || term.places.element_ids->size() == count) &&
                       (!term.factors.each || term.factors.each->size() == count);
     if (!fits)
-      throw ShapeError("element ids or factors do not fill a tensor {}", shape_text(value.shape));
+      throw ShapeError("the element ids or factors are not as many as the elements of {}",
+                       shape_text(value.shape));
   }
   WorkBudget::take((count + 1) * (value.terms.size() + 1));
   return std::make_shared<const LinearExpr>(std::move(value));
@@ -204,8 +206,8 @@ LinearExprRef with_shape(const LinearExprRef& value, Shape shape) {
 
 LinearExprRef permuted(const LinearExprRef& value, const std::vector<size_t>& order) {
   refuse_op_if(order.size() != value->shape.size(),
-               "cannot sum over a dimension of one operand, or take its diagonal; expected each "
-               "dimension in the result");
+               "the dimensions of the result are not those of the operand; expected each dimension "
+               "once, without sums over one operand and diagonals");
   const Shape strides = strides_of(value->shape);
   Movement movement;
   for (const size_t d : order) {
@@ -224,9 +226,8 @@ std::vector<size_t> inverse_order(const std::vector<size_t>& order) {
 
 LinearExprRef transposed(const LinearExprRef& value) {
   const size_t rank = value->shape.size();
-  refuse_op_if(
-      rank < 2,
-      "cannot transpose a value with fewer than 2 dimensions; expected [.., rows, columns]");
+  refuse_op_if(rank < 2,
+               "the transposed value has fewer than 2 dimensions; expected [.., rows, columns]");
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
   std::swap(order[rank - 1], order[rank - 2]);
@@ -245,7 +246,8 @@ LinearExprRef sum(const LinearExprRef& a, const LinearExprRef& b, double factor_
   const LinearExprRef second = scaled(stretched(b, shape), factor_b);
   LinearExpr result{shape, first->terms};
   refuse_op_if(first->terms.size() + second->terms.size() > kExportedSumPartsMax,
-               "a sum of more than {} nested terms is not supported", kExportedSumPartsMax);
+               "a sum has more than {} nested terms; split it by layers between its parts",
+               kExportedSumPartsMax);
   result.terms.insert(result.terms.end(), second->terms.begin(), second->terms.end());
   return make_sum(std::move(result));
 }

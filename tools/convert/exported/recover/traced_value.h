@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The traced value of a tensor: a constant, a linear expression over elements of graph nodes, a
-// function of one node, scores of attention, or a complex pair.
+// The traced value of a tensor. It is a constant, a linear expression over elements of graph nodes,
+// a function of one node, attention scores, or a complex pair.
 //
 // Example, with node A [1, 2, 3] as a producer of elements A0 .. A5:
 //   2 * x.transpose(1, 2)  ->  LinearExpr{[1, 3, 2], ids A0 A3 A1 A4 A2 A5, factor 2}
 //   x + y                  ->  LinearExpr{[1, 2, 3], two terms: ids of A and ids of B}
 //
-// Ops that move, add or scale elements compute nothing: they rewrite ids and factors.
+// Ops that move, add or scale elements add no nodes: they rewrite element ids and factors.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +32,15 @@ namespace arenite::convert {
 
 // ---- constants: weights, and results of ops on constants alone ----
 
-// Larger constants are loaded at each read and not cached.
+// Larger constants are loaded at each read, and are not cached.
 inline constexpr size_t kKeptElementsMax = size_t{1} << 20;
 
-// Value id of a constant that is no value of the program: it exists at the traced length only.
+// Value id of a constant that the tracer made. It cannot be recomputed at another length.
 inline constexpr uint32_t kNoValue = UINT32_MAX;
 
 class Constant {
  public:
-  // Wraps an array in memory, or an array that `load` reads on demand.
+  // Wraps an array in memory, or one that `load` reads on demand.
   Constant(uint32_t value, Array array)
       : value_(value), shape_(array.shape()), type_(array.type()), array_(std::move(array)) {}
   Constant(uint32_t value, Shape shape, ElementType type, std::function<Array()> load)
@@ -53,11 +53,11 @@ class Constant {
   bool is_large() const { return !array_ && elements() > kKeptElementsMax; }
   Array array() const;
 
-  // The program input stored in the file with exactly these elements, or null.
+  // The stored input of the program with exactly these elements, or null.
   const ExportedInput* stored = nullptr;
-  // Number of positions, if the constant was sliced or looked up by position; 0: no limit.
+  // Number of positions, if the constant is a slice of a position table; 0: no limit.
   int64_t positions_max = 0;
-  size_t depth = 0;  // nesting of the large constants it is made of, at most kExportedLevelsMax
+  size_t depth = 0;  // nesting of ops on large constants, at most kExportedLevelsMax
 
  private:
   uint32_t value_ = 0;
@@ -78,15 +78,15 @@ inline int64_t tighter(int64_t a, int64_t b) {
 // Returns the program's name of the constant, or "constant" for kNoValue.
 std::string name_of(const ExportedProgram& program, const Constant& constant);
 
-// Reshape, or apply a movement, without loading the elements.
+// Return a reshaped or moved constant, without loading its elements.
 ConstantRef with_shape(const ConstantRef& constant, const Shape& shape);
 ConstantRef moved(const Movement& movement, const ConstantRef& of);
 
-// Returns the constant as a weight [rows, columns], transposed first if asked.
+// Returns a constant [rows, columns] as a weight; with `transposed`, its transpose.
 WeightRef weight_of(const std::shared_ptr<const ExportedProgram>& program,
                     const ConstantRef& constant, bool transposed);
 
-// Sets the loaders of the weight, in float32 and in double, to the results of `exact`.
+// Makes `exact` the loader of the weight, in float32 and in double.
 void set_exact(WeightRef& weight, std::function<std::vector<double>()> exact);
 
 // Permutes the columns: column c becomes column order[c]. REQUIRES: a permutation.
@@ -95,8 +95,8 @@ WeightRef with_columns(const WeightRef& weight, const std::vector<uint32_t>& ord
 // ---- linear expressions: sums of node elements times constants. With them, every op that moves
 // elements is one case, and so is every spelling of a rotation ----
 
-// An element id is producer * kProducerElements + the index in the producer. Producers are those of
-// a GraphBuilder and count from 1, so id 0 is no element and reads as 0.
+// An element id is producer * kProducerElements + the index in the producer. Producers belong to a
+// GraphBuilder and count from 1. Id 0 is kNoElement, which reads as 0.
 inline constexpr int64_t kProducerElements = int64_t{1} << 36;
 inline constexpr int64_t kNoElement = 0;
 
@@ -108,7 +108,7 @@ constexpr int64_t element_id(uint32_t producer, uint64_t index) {
   return int64_t{producer} * kProducerElements + static_cast<int64_t>(index);
 }
 
-// Element ids of a value, in row-major order.
+// The element ids of a value, in row-major order.
 struct Places {
   uint32_t producer = 0;
   std::shared_ptr<const std::vector<int64_t>>
@@ -139,38 +139,38 @@ struct Term {
 struct LinearExpr {
   Shape shape;
   std::vector<Term> terms;
-  std::string name{};  // of the author's op, for sums
+  std::string name{};  // of the program's op, for sums
 
   size_t elements() const { return elements_of(shape); }
-  // Id of element i in the first term.
+  // Returns the id of element i in the first term.
   int64_t at(size_t i) const { return terms[0].places.at(i); }
-  // Id of the first element in the first term; kNoElement if the value is empty.
+  // Returns the id of element 0 in the first term; kNoElement if the value is empty.
   int64_t front() const { return elements() == 0 ? kNoElement : at(0); }
-  // Whether this is one term whose factors are all 1.
+  // Whether the value is a single term with factor 1.
   bool is_plain() const {
     return terms.size() == 1 && !terms[0].factors.each && terms[0].factors.uniform == 1.0;
   }
-  // Whether factors differ from element to element, as in a rotation.
+  // Whether factors differ between elements, as in a rotation.
   bool has_own_factors() const;
 };
 
 using LinearExprRef = std::shared_ptr<const LinearExpr>;
 
-// Creates every LinearExpr and charges its cost. Throws ShapeError unless each term has as many ids
-// and factors as the shape has elements.
+// Creates a LinearExpr, and charges its cost to the work budget. Throws ShapeError unless each term
+// has as many ids and factors as the shape has elements.
 LinearExprRef make_sum(LinearExpr value);
 
 LinearExprRef whole_producer(uint32_t producer, Shape shape);
 LinearExprRef plain(Shape shape, std::vector<int64_t> element_ids);
 
-// Apply a movement to the concatenated elements of the parts.
+// Apply a movement to the elements of the parts, concatenated.
 LinearExprRef moved(const Movement& movement, std::span<const LinearExprRef> parts);
 LinearExprRef moved(const Movement& movement, const LinearExprRef& part);
 
 LinearExprRef with_shape(const LinearExprRef& value, Shape shape);
 LinearExprRef permuted(const LinearExprRef& value, const std::vector<size_t>& order);
 std::vector<size_t> inverse_order(const std::vector<size_t>& order);
-// Swaps the last two axes. Throws NotRecognised below rank 2.
+// Swaps the last two dimensions. Throws NotRecognised if the rank is below 2.
 LinearExprRef transposed(const LinearExprRef& value);
 LinearExprRef stretched(const LinearExprRef& value, const Shape& shape);  // broadcast to `shape`
 LinearExprRef sum(const LinearExprRef& a, const LinearExprRef& b, double factor_b);
@@ -183,15 +183,15 @@ std::vector<double> stretched_reals(const Array& values, const Shape& shape);
 // Whether both have the same shape, element ids and factors, term by term.
 bool are_same(const LinearExpr& a, const LinearExpr& b);
 
-// Returns the element ids of the first term, without factors. REQUIRES: one term.
+// Returns the element ids, without factors. REQUIRES: one term.
 std::vector<int64_t> element_ids_of(const LinearExpr& value);
 
 // ---- values ----
 
-// A function of one traced value, applied to each row. Keeps the author's op unevaluated; its
-// tensor arguments are constants and functions of the same base.
+// A function of one traced value, kept as unevaluated ops of the program. The tensor arguments of
+// `call` are constants and functions of the same base.
 struct Function {
-  LinearExprRef base;                  // elements of one node
+  LinearExprRef base;                  // the argument of the function: elements of one node
   std::shared_ptr<const Call> call{};  // null: the base itself
   Shape shape{};
   size_t depth = 0;    // nesting of ops, at most kExportedLevelsMax
@@ -211,7 +211,7 @@ struct ComplexPair {
   LinearExprRef real, imaginary;
 };
 
-// A constant, or how a tensor depends on the model's input.
+// The traced value of a tensor, and its type.
 struct TracedValue {
   using Value =
       std::variant<ConstantRef, LinearExprRef, FunctionRef, ScoresRef, ScoreRowRef, ComplexPair>;
@@ -222,7 +222,7 @@ struct TracedValue {
       : value(std::forward<T>(known)), type(element_type) {}
 
   Value value;
-  ElementType type;  // of the author's tensor, unless it is a constant
+  ElementType type;  // of the program's tensor, unless it is a constant
 
   // Returns the alternative T, or an empty T if the value holds another alternative.
   template <typename T>
@@ -241,25 +241,26 @@ struct TracedValue {
 Shape shape_of(const TracedValue& value);
 ElementType type_of(const TracedValue& value);
 
-// Wraps the value as an argument or a result.
+// Wraps a value as an argument or a result of a call.
 inline Argument traced(TracedValue value) {
   return std::make_shared<const TracedValue>(std::move(value));
 }
-// Returns the argument of this name, or null if it is no traced value.
+// Returns the argument `name` of a call, or null if it is no traced value.
 const TracedValue* value_of(const Call& call, std::string_view name);
-// Returns the argument of this name as alternative T, or null.
+// Returns the argument `name` as alternative T, or null if it is another one.
 template <typename T>
 T value_as(const Call& call, std::string_view name) {
   const TracedValue* value = value_of(call, name);
   return value != nullptr ? value->as<T>() : T{};
 }
-// Returns all arguments that are traced values, including those in lists.
+// Returns the traced values among the arguments, including those in lists.
 std::vector<TracedValue> values_of(const Call& call);
 
-// Returns `call` with arrays in place of traced values: small constants with their elements, all
-// others by shape and type only.
+// Returns `call` with arrays in place of traced values. Only small constants keep their elements;
+// other arrays have a shape and a type.
 Call with_shapes(const Call& call);
-// Returns `call` with all constants as arrays. Throws NotRecognised for any other traced value.
+// Returns `call` with arrays in place of constants. Throws NotRecognised if another traced value is
+// among the arguments.
 Call with_elements(const Call& call);
 
 }  // namespace arenite::convert

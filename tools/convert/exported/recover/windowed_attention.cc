@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers attention within windows to attention over all tokens that hides keys outside a query's
-// window. Windows are leading indices of scores, beside heads: parts of the tokens of a sequence,
-// or all of them permuted. Keys may also be of other windows, or zeros that a mask hides.
+// Lowers attention within windows to attention over all tokens, with a mask that hides keys outside
+// a query's window. Windows are leading dimensions of the scores, like heads. The queries of all
+// windows partition the tokens. A window may also have keys of other windows, and zero rows that a
+// mask hides.
 //
 //   q, k, v [b * 4 windows, heads, 16, dim]  ->  [b, heads, 64, dim], mask [64, 64] of 4 blocks
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr uint32_t kZeros = RowLayout::kZeros;
 
-// The token row of each row of the windows, and the columns of each window.
+// The token row of each window row, and the columns of each window.
 struct WindowRows {
   std::vector<uint32_t> rows;
   std::vector<std::vector<Column>> columns;
@@ -34,7 +35,7 @@ class WindowedAttention {
         keys_in_(static_cast<size_t>(scores.shape.back())) {}
 
   std::optional<WholeAttention> build(const LinearExprRef& all_values) {
-    // Windows of one token are a batch mistaken for tokens.
+    // Windows of one token mean that sequences were taken for tokens.
     if (scores_.sink || queries_in_ < 2 || keys_in_ < 2 ||
         broadcast(lead_, leading(all_values->shape)) != lead_) {
       return std::nullopt;
@@ -46,13 +47,14 @@ class WindowedAttention {
     if (!read(has_query ? scores_.query : values, queries_in_, query_rows_) ||
         !read(has_query ? scores_.key : values, keys_in_, key_rows_) ||
         !read(values, keys_in_, others) || others.rows != key_rows_.rows || !find_groups() ||
-        !share_out() || !have_own_columns(key_rows_) || !have_own_columns(others) || !find_keys()) {
+        !order_queries() || !have_equal_columns(key_rows_) || !have_equal_columns(others) ||
+        !find_keys()) {
       return std::nullopt;
     }
     Scores whole = scores_;
     const auto n = static_cast<int64_t>(whole_tokens_);
     const Shape lead = {static_cast<int64_t>(sequences_), static_cast<int64_t>(heads())};
-    whole.shape = joined(lead, n, n);
+    whole.shape = matrices_shape(lead, n, n);
     if (has_query) {
       whole.query = in_order(scores_.query, lead, order_);
       whole.key = in_order(scores_.key, lead, key_order_);
@@ -65,7 +67,7 @@ class WindowedAttention {
     whole.sinks = of_heads(scores_.sinks, lead);
     whole.positions_max = 0;
     const int64_t width = values->shape.back();
-    Movement back{.shape = joined(lead_, static_cast<int64_t>(queries_in_), width)};
+    Movement back{.shape = matrices_shape(lead_, static_cast<int64_t>(queries_in_), width)};
     std::vector<int64_t>& sources = back.sources.emplace(elements_of(back.shape));
     for (size_t i = 0; i < order_.size(); ++i) {
       for (int64_t c = 0; c < width; ++c) {
@@ -77,12 +79,13 @@ class WindowedAttention {
   }
 
  private:
-  // The windows of a head of a sequence, as leading indices.
+  // The leading indices of the windows of one head of a sequence.
   using Group = std::vector<size_t>;
 
   size_t heads() const { return groups_.size() / sequences_; }
 
-  // Reads windows of `each` rows. Returns false if they are no rows of tokens.
+  // Reads windows of `each` rows. Returns false if they have other rows than token rows and zero
+  // rows.
   bool read(const LinearExprRef& given, size_t each, WindowRows& found) const {
     LinearExprRef value = given;
     if (value->terms.size() == 1 && !value->has_own_factors()) {
@@ -109,7 +112,7 @@ class WindowedAttention {
     return true;
   }
 
-  // Groups the windows by head and sequence.
+  // Groups windows by sequence and head.
   bool find_groups() {
     const uint32_t tokens = builder_.sizes.tokens;
     std::map<std::pair<uint32_t, std::vector<Column>>, size_t> known;
@@ -127,8 +130,9 @@ class WindowedAttention {
     return true;
   }
 
-  // Orders heads by sequence, and finds the query row of each of their tokens.
-  bool share_out() {
+  // Sorts the heads by sequence, and finds the window row of each query. Returns false unless
+  // windows partition the queries of a head.
+  bool order_queries() {
     std::ranges::stable_sort(groups_, {}, [&](const Group& group) {
       return query_rows_.rows[group[0] * queries_in_] / builder_.sizes.tokens;
     });
@@ -150,19 +154,19 @@ class WindowedAttention {
       if (std::ranges::count(order, kNone) != 0) return false;
       order_.insert(order_.end(), order.begin(), order.end());
     }
-    // A single window matters only if its rows are permuted.
+    // A single window in order is not windowed attention.
     return groups_[0].size() > 1 || queries_in_ != keys_in_ || !std::ranges::is_sorted(order_);
   }
 
   // Whether all windows of a head have the same columns.
-  bool have_own_columns(const WindowRows& found) const {
+  bool have_equal_columns(const WindowRows& found) const {
     return std::ranges::all_of(groups_, [&](const Group& group) {
       return std::ranges::all_of(
           group, [&](size_t window) { return found.columns[window] == found.columns[group[0]]; });
     });
   }
 
-  // Finds a key row for each token.
+  // Finds a window row for the key of each token.
   bool find_keys() {
     constexpr size_t kNone = SIZE_MAX;
     const uint32_t tokens = builder_.sizes.tokens;
@@ -182,11 +186,11 @@ class WindowedAttention {
     return true;
   }
 
-  // Returns [sequences, heads, tokens, dim].
+  // Gathers window rows to [sequences, heads, tokens, dim].
   LinearExprRef in_order(const LinearExprRef& value, const Shape& lead,
                          const std::vector<size_t>& order) const {
     const int64_t width = value->shape.back();
-    Movement movement{.shape = joined(lead, static_cast<int64_t>(whole_tokens_), width)};
+    Movement movement{.shape = matrices_shape(lead, static_cast<int64_t>(whole_tokens_), width)};
     std::vector<int64_t>& sources = movement.sources.emplace();
     for (const size_t row : order) {
       for (int64_t c = 0; c < width; ++c) {
@@ -196,12 +200,12 @@ class WindowedAttention {
     return moved(movement, value);
   }
 
-  // Returns the terms of all scores, with -infinity for keys outside a query's window: [tokens,
-  // tokens] if all heads are equal. nullopt if a window sees zeros, or a token twice.
+  // Returns the addends of all scores, -infinity for keys outside the query's window: [tokens,
+  // tokens] if all heads are equal. Returns nullopt if a query sees a zero row, or a token twice.
   std::optional<Array> all_added(const Shape& lead) {
     const size_t n = whole_tokens_;
     const auto side = static_cast<int64_t>(n);
-    check_terms(n * n);
+    check_bias_size(n * n);
     std::vector<double> within;
     if (scores_.added) within = stretched_reals(*scores_.added, scores_.shape);
     if (scores_.query_terms) terms_.assign(order_.size() * n, Movement::kZero);
@@ -223,24 +227,25 @@ class WindowedAttention {
         }
       }
       are_same = are_same && (all.empty() || std::equal(own.begin(), own.end(), all.begin()));
-      check_terms(all.size() + own.size());
+      check_bias_size(all.size() + own.size());
       all.insert(all.end(), own.begin(), own.end());
     }
     if (are_same) all.resize(n * n);
-    Shape shape = are_same ? Shape{side, side} : joined(lead, side, side);
+    Shape shape = are_same ? Shape{side, side} : matrices_shape(lead, side, side);
     return Array::real(std::move(shape), std::move(all));
   }
 
-  // Returns the query terms of windows as those of all tokens.
+  // Moves the query terms of windows to scores of all tokens.
   LinearExprRef terms_in_order(const Shape& lead) const {
     const auto n = static_cast<int64_t>(whole_tokens_);
-    return moved(Movement{.shape = joined(lead, n, n), .sources = terms_}, scores_.query_terms);
+    return moved(Movement{.shape = matrices_shape(lead, n, n), .sources = terms_},
+                 scores_.query_terms);
   }
 
-  // Returns the number of each head, [.., 1, 1], shared by its windows.
+  // Returns the element of each head, [.., 1, 1]. Throws NotRecognised if its windows differ.
   std::optional<Array> of_heads(const std::optional<Array>& numbers, const Shape& lead) const {
     if (!numbers) return std::nullopt;
-    const std::vector<double> all = stretched_reals(*numbers, joined(lead_, 1, 1));
+    const std::vector<double> all = stretched_reals(*numbers, matrices_shape(lead_, 1, 1));
     Array::Reals made;
     for (const Group& group : groups_) {
       made.push_back(all[group[0]]);
@@ -250,7 +255,7 @@ class WindowedAttention {
             "factors or sinks differ between windows of a head; expected the same for all");
       }
     }
-    return Array::real(joined(lead, 1, 1), std::move(made));
+    return Array::real(matrices_shape(lead, 1, 1), std::move(made));
   }
 
   GraphBuilder& builder_;
@@ -258,17 +263,17 @@ class WindowedAttention {
   const Shape lead_;
   const size_t queries_in_, keys_in_;  // per window
   WindowRows query_rows_, key_rows_;
-  std::vector<Group> groups_;              // heads of all sequences
-  std::vector<size_t> order_, key_order_;  // window row of each token of each head
-  std::vector<int64_t> terms_;             // element of the query terms for each query and key
+  std::vector<Group> groups_;              // [sequences * heads]
+  std::vector<size_t> order_, key_order_;  // [heads][tokens], window rows
+  std::vector<int64_t> terms_;             // [heads][queries][keys], elements of the query terms
   size_t sequences_ = 0;
-  size_t whole_tokens_ = 0, first_ = 0;  // of a sequence
+  size_t whole_tokens_ = 0, first_ = 0;  // tokens in windows, and the first of these
 };
 
 }  // namespace
 
-std::optional<WholeAttention> without_windows(GraphBuilder& builder, const Scores& scores,
-                                              const LinearExprRef& values) {
+std::optional<WholeAttention> lower_windows(GraphBuilder& builder, const Scores& scores,
+                                            const LinearExprRef& values) {
   return WindowedAttention(builder, scores).build(values);
 }
 

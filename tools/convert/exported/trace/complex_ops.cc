@@ -20,7 +20,7 @@ Array array_like(const LinearExprRef& value) {
   return Array::of_shape(value->shape, ElementType::kF32);
 }
 
-// Selects index `index` of the last dimension.
+// Selects element `index` of the last dimension.
 LinearExprRef last_selected(const LinearExprRef& value, int64_t index) {
   const Call select = {
       .op = "select",
@@ -28,8 +28,8 @@ LinearExprRef last_selected(const LinearExprRef& value, int64_t index) {
   return moved(movements_of(select)->at(0), value);
 }
 
-// Returns the transform along one dimension of a value whose imaginary part may be null.
-ComplexPair transformed(Tracer& tracer, const ComplexPair& given, size_t dim, double sign) {
+// Lowers the Fourier transform along one dimension. The imaginary part may be null.
+ComplexPair fourier_along(Tracer& tracer, const ComplexPair& given, size_t dim, double sign) {
   const Shape& shape = given.real->shape;
   const int64_t points = shape[dim];
   const auto matrix_of = [&](double (*part)(double)) {
@@ -71,7 +71,7 @@ std::optional<TracedValue> complex_op(Tracer& tracer, const Call& call) {
     if (!pair.real) pair.real = tracer.as_sum(inputs[0]);
     const FourierTransform transform = fourier_transform(call, pair.real->shape);
     for (const size_t dim : transform.dims) {
-      pair = transformed(tracer, pair, dim, transform.sign);
+      pair = fourier_along(tracer, pair, dim, transform.sign);
     }
     return ComplexPair{scaled(pair.real, transform.factor),
                        scaled(pair.imaginary, transform.factor)};

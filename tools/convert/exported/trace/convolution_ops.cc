@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers convolutions and pooling. A kernel of size 1 is a linear layer; any other one is windows
-// over tokens or pixels, and a linear layer of what these see.
+// Lowers convolutions and pooling. A kernel of size 1 is a linear layer. Any other is a windows
+// node over tokens or pixels, and a linear layer on the windows.
 //
 //   conv1d(x [b, 32, t], W [64, 32, 3])  ->  windows(x, kernel 3), linear [64, 96]
 //   conv1d with groups = channels        ->  depthwise(x)
@@ -23,8 +23,8 @@
 namespace arenite::convert {
 namespace {
 
-// Expands [outputs, inputs of a group] to a matrix of all inputs, with zeros for other groups.
-ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
+// Expands weights [outputs, inputs of a group] to all inputs, with zeros for other groups.
+ConstantRef dense_weights(const ConstantRef& weight, int64_t groups) {
   const int64_t outputs = weight->shape()[0], width = weight->shape()[1];
   Movement movement{.shape = {outputs, groups * width}};
   movement.sources.emplace(elements_of(movement.shape), Movement::kZero);
@@ -39,12 +39,12 @@ ConstantRef of_groups(const ConstantRef& weight, int64_t groups) {
 }
 
 constexpr const char* kNoConvolution =
-    "convolutions are supported along the tokens, and over lines and columns of input images; run "
-    "others in your program, and export the part that takes their result";
+    "the convolution is neither along the tokens nor over the lines and columns of an input image; "
+    "run it in your program, and export the part that takes its result";
 
-// Lowers a kernel of size 1, which sees single places, to a linear layer.
-LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const ConstantRef& weight,
-                        int64_t groups, const TracedValue* bias) {
+// Lowers a kernel of size 1 to a linear layer.
+LinearExprRef pointwise_layer(Tracer& tracer, const LinearExprRef& given, const ConstantRef& weight,
+                              int64_t groups, const TracedValue* bias) {
   LinearExprRef value = given;
   if (!value->is_plain() && is_of_model(tracer.builder, *value))
     value = tracer.builder.materialised(value);
@@ -54,7 +54,7 @@ LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const Consta
                                  [weight, sides] { return weight->array().with_shape(sides); });
   stored->stored = weight->stored;
   ConstantRef matrix = stored;
-  if (groups > 1) matrix = of_groups(matrix, groups);
+  if (groups > 1) matrix = dense_weights(matrix, groups);
   std::vector<size_t> order = {0};
   for (size_t d = 2; d < value->shape.size(); ++d) order.push_back(d);
   order.push_back(1);
@@ -64,9 +64,9 @@ LinearExprRef of_places(Tracer& tracer, const LinearExprRef& given, const Consta
 
 // ---- windows over tokens, and over pixels ----
 
-constexpr int64_t kGroupsMax = 64;  // that become convolutions of their own
+constexpr int64_t kGroupsMax = 64;  // each group gets its own nodes
 
-// A convolution whose results are rows of tokens.
+// A convolution over token rows.
 struct TokenConvolution {
   Tracer& tracer;
   ConstantRef weight;  // [outputs, channels of a group, kernel...]
@@ -81,8 +81,8 @@ struct TokenConvolution {
 
   bool is_depthwise() const { return groups > 1 && groups == outputs() && channels() == 1; }
 
-  // Returns the weights of outputs [first, first + count) as a matrix [count, kernel * channels];
-  // of a depthwise convolution all weights, [kernel, channels].
+  // Returns the weights of outputs [first, first + count) as a matrix [count, kernel * channels].
+  // For a depthwise convolution, returns all weights as [kernel, channels].
   WeightRef matrix(int64_t first, int64_t count, const std::string& name) const {
     Movement order{.shape = {count, kernel() * channels()},
                    .walk = {count, kernel(), channels()},
@@ -123,7 +123,7 @@ struct TokenConvolution {
   }
 };
 
-// Counts the rows of zeros before and after the others along the middle dimension of three.
+// Counts the leading and trailing zero rows along dimension 1 of [.., rows, columns].
 std::pair<int64_t, int64_t> zeros_around(const LinearExpr& value) {
   const int64_t rows = value.shape[1], width = value.shape[2];
   const auto is_zero = [&](int64_t row) {
@@ -143,8 +143,8 @@ std::pair<int64_t, int64_t> zeros_around(const LinearExpr& value) {
   return {before, after};
 }
 
-// Crops the zeros around [sequences, places..., columns], and adds them to the padding of
-// `convolution`.
+// Crops leading and trailing zeros of [sequences, places..., columns], and adds their number to the
+// padding of `convolution`.
 LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
   for (size_t d = 0; d < convolution.stride.size(); ++d) {
     const Shape shape = value->shape;
@@ -158,7 +158,8 @@ LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
     if (before + after == 0) continue;
     Shape left = shape;
     left[d + 1] -= before + after;
-    refuse_op_if(left[d + 1] < 1, "the input is only zeros; expected elements of the model");
+    refuse_op_if(left[d + 1] < 1,
+                 "the input of the convolution is only zeros; expected elements of the model");
     const Movement crop{.shape = left,
                         .walk = {outer, left[d + 1], inner},
                         .strides = {shape[d + 1] * inner, inner, 1},
@@ -172,7 +173,8 @@ LinearExprRef without_zeros(LinearExprRef value, Convolution& convolution) {
 
 uint32_t as_rows(int64_t count) {
   refuse_op_if(count < 0 || count > kWindowRowsMax,
-               "windows or padding have {} rows; at most {} are supported", count, kWindowRowsMax);
+               "a kernel, stride, dilation or padding is {}; expected at most {}", count,
+               kWindowRowsMax);
   return static_cast<uint32_t>(count);
 }
 
@@ -183,19 +185,21 @@ WindowAxis window_along(size_t dimension, const Shape& kernel, const Convolution
           as_rows(convolution.padding_after[dimension])};
 }
 
-// Returns the node of which a value [sequences, places, columns] is all rows in order.
+// Returns the node whose rows, in order, are a value [sequences, places, columns].
 ValueId node_of_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const RowView rows = rows_of(builder, value);
   bool in_order = rows.rows.size() == rows.count && value->shape[0] == builder.sizes.sequences;
   for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
-  refuse_op_if(!in_order, "windows do not see tokens in the order of the sequence");
+  refuse_op_if(
+      !in_order,
+      "windows read tokens that are not in order; expected all tokens of a sequence in order");
   return rows.node;
 }
 
 using AddNodes = std::function<ValueId(const Windows&, ValueId input)>;
 
-// Maps [sequences, channels, places...] to [sequences, outputs, windows...] by the nodes of `add`.
-// `kernel` is [.., .., extents...].
+// Applies the nodes of `add` to windows: maps [sequences, channels, places...] to [sequences,
+// outputs, windows...]. `kernel` is [.., .., extents...].
 LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, const Shape& kernel,
                            Convolution convolution, bool sees_zeros, const AddNodes& add,
                            const Shape& result) {
@@ -208,14 +212,14 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
   const Shape shape = value->shape;
   const auto places = static_cast<int64_t>(value->elements()) / shape[0] / shape.back();
   const LinearExprRef in_rows =
-      rows_in_turn(builder, with_shape(value, {shape[0], places, shape.back()}));
+      interleaved_rows(builder, with_shape(value, {shape[0], places, shape.back()}));
   const ScopedAxis on(builder, *in_rows);
   const ValueId input = node_of_rows(builder, in_rows);
   Windows seen;
   seen.lines = window_along(0, kernel, convolution);
   const Axis& axis = builder.graph.axes[builder.graph.axis(input)];
   if (directions == 2) {
-    // An image of one column may be seen as one line.
+    // An image of one column may be given as one line.
     const bool is_column = axis.is_image() && axis.other == 1 && shape[1] == 1;
     const bool fits =
         axis.is_image() && axis.rows == places && (is_column || axis.other == shape[2]);
@@ -224,9 +228,10 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
     if (is_column) std::swap(seen.lines, seen.columns);
     seen.width = axis.other;
   } else {
-    refuse_op_if(axis.is_image(), "cannot see pixels as one line: {}", kNoConvolution);
+    refuse_op_if(axis.is_image(), "a 1-D kernel is over the pixels of a 2-D image: {}",
+                 kNoConvolution);
   }
-  const LinearExprRef windows = builder.of_windows(
+  const LinearExprRef windows = builder.windows_expr(
       {.windows = seen, .input = input, .places = builder.sizes.tokens, .add = add});
   Shape last = {result[0]};
   last.insert(last.end(), result.begin() + 2, result.end());
@@ -234,8 +239,8 @@ LinearExprRef over_windows(GraphBuilder& builder, const LinearExprRef& given, co
   return permuted(with_shape(windows, last), inverse_order(order));
 }
 
-// Whether a kernel sees single places, and gives as many results.
-bool is_of_single_places(const Array& kernel, const Convolution& convolution) {
+// Whether the kernel has size 1, stride 1 and no padding.
+bool is_pointwise(const Array& kernel, const Convolution& convolution) {
   for (size_t d = 0; d < convolution.stride.size(); ++d) {
     if (kernel.shape()[d + 2] != 1 || convolution.stride[d] != 1 ||
         convolution.padding_before[d] != 0 || convolution.padding_after[d] != 0) {
@@ -245,7 +250,7 @@ bool is_of_single_places(const Array& kernel, const Convolution& convolution) {
   return true;
 }
 
-// Turns a 1-D kernel over images into one over images of one line.
+// Makes a 1-D convolution over images 2-D, with one line.
 void widen(const GraphBuilder& builder, LinearExprRef& value, Shape& kernel, Shape& result,
            Convolution& convolution) {
   if (kernel.size() != 3 || !builder.reads_images()) return;
@@ -258,13 +263,14 @@ void widen(const GraphBuilder& builder, LinearExprRef& value, Shape& kernel, Sha
   convolution.padding_after.insert(convolution.padding_after.begin(), 0);
 }
 
-// A 2-D kernel of extent 1 in one direction, without images: the dimension along that direction,
-// such as heads, becomes channels that share the kernel.
+// A 2-D kernel of extent 1 in one direction, not over images. The dimension along that direction,
+// such as heads, is folded into channels that share the kernel.
 struct Folded {
   size_t dimension = 0;  // of the value; 0: none
   int64_t extent = 1;
 
-  // Permutes [sequences, channels, lines, columns] to [sequences, folded, channels, places].
+  // Returns the permutation of [sequences, channels, lines, columns] to [sequences, folded,
+  // channels, places].
   std::vector<size_t> order() const {
     return dimension == 3 ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{0, 2, 1, 3};
   }
@@ -307,13 +313,13 @@ Folded fold(const GraphBuilder& builder, LinearExprRef& value, ConstantRef& weig
   return {};
 }
 
-// Repeats the bias of the channels `copies` times.
+// Returns the function that adds the nodes of a convolution, with its bias repeated `copies` times.
 AddNodes convolution_nodes(Tracer& tracer, const ConstantRef& weight, int64_t groups,
                            const TracedValue* bias, int64_t copies) {
   TokenConvolution made{tracer, weight, groups, {}};
   refuse_op_if(groups > kGroupsMax && !made.is_depthwise(),
-               "the convolution has {} groups; expected one for each channel, or at most {}",
-               groups, kGroupsMax);
+               "the convolution has {} groups; expected one per channel, or at most {}", groups,
+               kGroupsMax);
   if (bias != nullptr) {
     const Array::Reals each = tracer.array_of(*bias).to_reals();
     for (int64_t i = 0; i < copies; ++i)
@@ -331,11 +337,11 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   const TracedValue* input = value_of(call, "input");
   const auto weight = value_as<ConstantRef>(call, "weight");
   refuse_op_if(input == nullptr || !weight,
-               "the weights depend on the model's input; expected constants");
+               "the weights of the convolution depend on the model's input; expected constants");
   if (weight->shape().size() == 5) {
     Call over_frames = call;
     over_frames.op = "conv3d";
-    return made_of_others(tracer, over_frames);
+    return lower_decomposition(tracer, over_frames);
   }
   const Call shapes = with_shapes(call);
   Array from = shapes.array("input");
@@ -351,12 +357,12 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   const TracedValue* bias = value_of(call, "bias");
   LinearExprRef value = with_shape(tracer.as_sum(*input), shape);
   Shape result = convolved_shape(shapes, from, weights, convolution);
-  const bool is_single = is_of_single_places(weights, convolution);
+  const bool is_single = is_pointwise(weights, convolution);
   Shape kernel = weights.shape(), flat = result;
   ConstantRef taps = weight;
   Folded folded;
   if (!is_single) {
-    // A kernel over all lines at once sees one line with the channels of all lines.
+    // For a kernel over all lines at once, lines become channels of one line.
     const bool is_high = kernel.size() == 4 && !tracer.builder.reads_images() && kernel[2] > 1 &&
                          kernel[2] == shape[2] && result[2] == 1 && convolution.groups == 1;
     if (is_high) {
@@ -370,7 +376,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   if (tracer.builder.images != 0) find_image(tracer.builder, *value);
   const LinearExprRef made =
       is_single
-          ? of_places(tracer, value, weight, convolution.groups, bias)
+          ? pointwise_layer(tracer, value, weight, convolution.groups, bias)
           : folded.unfolded(over_windows(
                 tracer.builder, value, kernel, convolution, true,
                 convolution_nodes(tracer, taps, convolution.groups, bias, folded.extent), flat));
@@ -378,7 +384,7 @@ std::optional<TracedValue> convolution_op(Tracer& tracer, const Call& call) {
   return with_shape(made, result);
 }
 
-// Repeats each place, as nearest-neighbour upsampling by an integer factor does.
+// Lowers nearest-neighbour upsampling by an integer factor to repeated rows.
 std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
   if (!is_one_of(call.op, {"upsample_nearest1d", "_upsample_nearest_exact1d"})) {
     return std::nullopt;
@@ -393,8 +399,9 @@ std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
   const int64_t made = call.has("output_size")
                            ? call.integers("output_size").at(0)
                            : static_cast<int64_t>(*factor * static_cast<double>(places));
-  refuse_op_if(made % places != 0, "{} places are not a multiple of {}; expected an integer factor",
-               made, places);
+  refuse_op_if(made % places != 0,
+               "the upsampled extent {} is not a multiple of {}; expected an integer factor", made,
+               places);
   return tracer
       .trace(
           {.op = "repeat_interleave",
@@ -405,7 +412,7 @@ std::optional<TracedValue> nearest_op(Tracer& tracer, const Call& call) {
       .at(0);
 }
 
-// Lowers the mean of each line or column of an image to pooling over windows of that length.
+// Lowers the mean over lines, or over columns, of an image to pooling over windows of that length.
 std::optional<TracedValue> mean_of_lines(Tracer& tracer, const Call& call) {
   if (call.op != "mean" || !call.has("dim") || !tracer.builder.reads_images()) return std::nullopt;
   const TracedValue input = values_of(call).at(0);
@@ -439,13 +446,14 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
   LinearExprRef value = tracer.as_sum(values_of(call).at(0));
   const Shape given = value->shape;
   refuse_op_if(given.size() != count + 2,
-               "cannot pool this shape; expected [sequences, channels, places...]");
+               "the pooled value has another rank than its kernel needs; expected [sequences, "
+               "channels, extents...]");
   const auto each = [&](const char* name, const Shape& otherwise) {
     Shape numbers = call.has(name) ? Shape(call.integers(name)) : otherwise;
     if (numbers.empty()) numbers = otherwise;
     if (numbers.size() == 1) numbers.resize(count, numbers[0]);
-    refuse_op_if(numbers.size() != count,
-                 "{} has {} values; expected one for each spatial dimension", name, numbers.size());
+    refuse_op_if(numbers.size() != count, "{} has {} values; expected one per spatial dimension",
+                 name, numbers.size());
     return numbers;
   };
   Shape kernel = each("kernel_size", {1});
@@ -460,8 +468,8 @@ std::optional<TracedValue> max_pool_op(Tracer& tracer, const Call& call) {
     refuse_op_if(extent < 1 || stride < 1 || convolution.dilation[d] < 1 ||
                      convolution.padding_before[d] < 0 ||
                      2 * convolution.padding_before[d] > extent,
-                 "pooling windows are empty, or more than half of their rows are padding; expected "
-                 "padding of at most half a window");
+                 "pooling windows are empty, or more than half padding; expected padding of at "
+                 "most half a window");
     const int64_t left = given[d + 2] + 2 * convolution.padding_before[d] -
                          (extent - 1) * convolution.dilation[d] - 1;
     refuse_op_if(
@@ -487,8 +495,8 @@ namespace {
 
 constexpr uint32_t kHalvingsMax = 8;
 
-// Returns the rows of a node on an axis that interleaves parts of windows over them; nullopt for
-// any other axis.
+// Returns the rows of `node` on graph axis `to`, if that axis interleaves windows over these rows;
+// nullopt for any other axis.
 std::optional<ValueId> on_axis(GraphBuilder& builder, ValueId node, uint32_t to, uint32_t depth) {
   Graph& graph = builder.graph;
   if (graph.axis(node) == to) return node;
@@ -512,7 +520,7 @@ std::optional<ValueId> on_axis(GraphBuilder& builder, ValueId node, uint32_t to,
   return std::nullopt;
 }
 
-// Moves the rows of a value to a row axis; returns the value as it is if they cannot be moved.
+// Moves the rows of a value to a row axis. Returns the value unchanged if that is impossible.
 LinearExprRef on_row_axis(GraphBuilder& builder, const LinearExprRef& given, uint32_t row_axis) {
   const LinearExprRef value = builder.materialised(given);
   std::map<uint32_t, uint32_t> to;  // by producer
@@ -548,7 +556,7 @@ Call with_rows_of_zeros(Tracer& tracer, const Call& call) {
   const LinearExprRef value = tracer.as_sum(*given);
   const Shape& shape = value->shape;
   const std::vector<int64_t> zeros = call.integers("pad");
-  // Padding lists the last dimension first, before and after it.
+  // F.pad lists the last dimension first, with the padding before and after it.
   if (shape.size() < 3 || zeros.size() != 4 || zeros[0] != 0 || zeros[1] != 0 || zeros[2] < 0 ||
       zeros[3] < 0) {
     return call;
@@ -601,15 +609,15 @@ Call with_aligned_axes(Tracer& tracer, const Call& call) {
   });
 }
 
-std::optional<TracedValue> rows_by_list(Tracer& tracer, const std::vector<TracedValue>& parts,
-                                        const std::vector<Movement>& movements) {
+std::optional<TracedValue> gather_rows_op(Tracer& tracer, const std::vector<TracedValue>& parts,
+                                          const std::vector<Movement>& movements) {
   const auto may_list = [&](const TracedValue& part) {
     const bool is_longer = elements_of(movements[0].shape) > elements_of(shape_of(part));
     if (part.is_constant() || part.is<ScoresRef>()) return false;
     const LinearExprRef& value = part.as<LinearExprRef>();
-    // Windows of images are parts of rows in another order.
+    // Windows of images reorder rows too, but are lowered elsewhere.
     const bool is_one = parts.size() == 1 && value && !tracer.builder.reads_images();
-    return is_longer || (is_one && lists_rows(tracer.builder, moved(movements[0], value)));
+    return is_longer || (is_one && gathers_rows(tracer.builder, moved(movements[0], value)));
   };
   if (!tracer.builder.fixes_rows || movements.size() != 1 ||
       !std::ranges::all_of(parts, may_list)) {
@@ -617,13 +625,13 @@ std::optional<TracedValue> rows_by_list(Tracer& tracer, const std::vector<Traced
   }
   std::vector<LinearExprRef> values;
   for (const TracedValue& part : parts) values.push_back(tracer.as_sum(part));
-  // Rows of a sum may be concatenated with the sum.
+  // Some parts may be sums, and others their rows.
   const bool has_rows =
       std::ranges::any_of(values, [](const LinearExprRef& value) { return value->is_plain(); });
   if (parts.size() == 1 || has_rows) {
     for (LinearExprRef& value : values) value = tracer.builder.materialised(value);
   }
-  return taken_rows(tracer.builder, moved(movements[0], values));
+  return gathered_rows(tracer.builder, moved(movements[0], values));
 }
 
 }  // namespace arenite::convert

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers table lookups by token ids, by functions of ids, and by integers in features. Probes with
-// a few sequences of ids tell whether rows are ids, their positions (with or without padding), or
-// the same for all. Masks made of ids become elements that the ids look up.
+// Lowers table lookups by token ids, by functions of ids, and by integers in feature columns. A few
+// probes of a function tell whether it gives the ids, their positions (with or without padding), or
+// the same rows for all ids. Masks computed from ids become elements that the ids look up.
 //
 //   table[ids + 100]                    ->  embedding of the table from row 100 on
 //   table[m.cumsum(1) * m + 1]          ->  positions that skip padding id 1, where m = ids != 1
@@ -26,10 +26,10 @@
 namespace arenite::convert {
 namespace {
 
-constexpr int64_t kProbedIdsMax = 64;  // ids that are used in probes
+constexpr int64_t kProbedIdsMax = 64;  // different ids in probes
 constexpr size_t kProbes = 8;
 
-// Returns the number of ids, or of types; 0: it is not known.
+// Returns the number of ids in the vocabulary, or of token types; 0: not known.
 int64_t ids_end_of(const GraphBuilder& builder, const LinearExpr& ids) {
   const GraphInput& input = builder.graph.inputs.at(builder.row_axis());
   return is_of_types(builder, ids) ? input.token_types : input.vocab_size;
@@ -38,8 +38,8 @@ int64_t ids_end_of(const GraphBuilder& builder, const LinearExpr& ids) {
 struct Probed {
   Array::Integers ids, rows;
 
-  // Whether rows are positions that count ids other than `padding`, from padding + 1 on, and
-  // `padding` for padding itself.
+  // Whether rows are positions that skip padding: they count ids other than `padding` from padding
+  // + 1 on, and are `padding` for padding.
   bool counts_all_but(int64_t padding, size_t tokens) const {
     int64_t count = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -62,21 +62,21 @@ std::vector<Probed> probed(Tracer& tracer, const Function& function, int64_t ids
     for (size_t i = 0; i < function.base->elements(); ++i) {
       probe.ids.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(ids_end)));
     }
-    // A formula may treat its constants as special ids: probes contain each of them.
+    // Constants of the function may be special ids, so probes contain each of them.
     for (size_t i = 1; i < probe.ids.size() && !special.empty() && &probe != &probes[0]; i += 3) {
       probe.ids[i] = special[next++ % special.size()];
     }
     const Array ids = Array::integer(function.base->shape, probe.ids);
     const Array rows = evaluate(function, ids, tracer.op_budget());
     refuse_op_if(rows.elements() != probe.ids.size(),
-                 "the lookup gives several rows for an id; expected one for each id");
+                 "the lookup reads several rows for one id; expected one row per id");
     probe.rows = rows.to_integers();
   }
   return probes;
 }
 
-// Returns the constant added to the id of each place, for ids plus constants; nullopt for any other
-// value.
+// For a sum of ids and constants, returns the constant at each position, and the ids in `ids`;
+// nullopt for any other value.
 std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const LinearExpr& value,
                                             LinearExprRef& ids) {
   if (value.terms.size() != 2 || value.has_own_factors() || value.shape.empty()) return {};
@@ -101,8 +101,8 @@ std::optional<Array::Integers> added_to_ids(const GraphBuilder& builder, const L
   return offsets;
 }
 
-// Looks up ids plus an offset for each place: a place reads the table from its own row on. nullopt
-// if there are no such rows.
+// Looks up ids plus an offset for each position: each position reads a slice of the table that
+// begins at its offset. Returns nullopt if an offset is outside the table.
 std::optional<LinearExprRef> with_offsets(Tracer& tracer, const ConstantRef& table,
                                           const LinearExprRef& ids,
                                           const Array::Integers& offsets) {
@@ -139,12 +139,12 @@ std::optional<LinearExprRef> with_offsets(Tracer& tracer, const ConstantRef& tab
           .at(0));
 }
 
-constexpr int64_t kNumbersMax = 4096;  // integers of a column that look up rows
-constexpr double kStepsOfOne = 32.0;   // steepness of the step between two integers
+constexpr int64_t kNumbersMax = 4096;  // integers in a feature column
+constexpr double kStepsOfOne = 32.0;   // slope of the step between two integers
 
 constexpr size_t kIdColumnsMax = 64;  // in one lookup
 
-// The feature columns of a value's elements, with the elements of each.
+// The element indices of a value, by feature column.
 using ColumnElements = std::map<Column, std::vector<size_t>>;
 ColumnElements columns_of_features(const GraphBuilder& builder, const LinearExpr& base) {
   ColumnElements columns;
@@ -158,8 +158,8 @@ ColumnElements columns_of_features(const GraphBuilder& builder, const LinearExpr
   return columns;
 }
 
-// Returns the row of integer 0 in each column, if integer n reads the n-th row after it, for n
-// below `numbers`. Empty for any other rows. REQUIRES: a column.
+// If each column reads consecutive rows by its integers, returns the row of integer 0 for each, and
+// the number of integers in `numbers`. Empty for any other function. REQUIRES: a column.
 std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& function,
                                           const ColumnElements& columns, int64_t table_rows,
                                           int64_t& numbers) {
@@ -194,11 +194,11 @@ std::map<Column, int64_t> rows_of_columns(Tracer& tracer, const Function& functi
   return rows;
 }
 
-// Looks up rows by integers in feature columns, each from a row of its own on: differences of
-// clamped steps are one-hot rows, which a layer multiplies with the table. nullopt for any other
-// function.
-std::optional<LinearExprRef> looked_up_by_column(Tracer& tracer, const ConstantRef& table,
-                                                 const FunctionRef& function) {
+// Looks up rows by integers in feature columns, each from its own first row on. Differences of
+// clamped steps are one-hot rows, which a linear layer multiplies by the table. Returns nullopt for
+// any other function.
+std::optional<LinearExprRef> lookup_by_feature_column(Tracer& tracer, const ConstantRef& table,
+                                                      const FunctionRef& function) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef& base = function->base;
   const int64_t width = table->shape()[1];
@@ -209,7 +209,7 @@ std::optional<LinearExprRef> looked_up_by_column(Tracer& tracer, const ConstantR
   int64_t rows = 0;
   const auto first_rows = rows_of_columns(tracer, *function, columns, table->shape()[0], rows);
   if (first_rows.empty()) return std::nullopt;
-  std::vector<double> bias;  // integer n is above step n and below step n + 1
+  std::vector<double> bias;  // integer n lies between steps n and n + 1
   for (int64_t row = 0; row <= rows; ++row) {
     bias.push_back(2.0 - kStepsOfOne * static_cast<double>(row));
   }
@@ -217,7 +217,7 @@ std::optional<LinearExprRef> looked_up_by_column(Tracer& tracer, const ConstantR
   together.shape.push_back(width);
   std::vector<int64_t>& sources = together.sources.emplace(elements_of(together.shape));
   std::vector<LinearExprRef> parts;
-  int64_t begin = 0;  // of a column's rows in all parts
+  int64_t begin = 0;  // of the column in the concatenation of all parts
   for (const auto& [column, elements] : columns) {
     const auto count = static_cast<int64_t>(elements.size());
     Movement own{.shape = {1, count, 1}};
@@ -261,7 +261,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
   GraphBuilder& builder = tracer.builder;
   const FunctionRef& function = given.as<FunctionRef>();
   if (function && !is_of_ids(builder, given)) {
-    if (const auto made = looked_up_by_column(tracer, table, function)) return *made;
+    if (const auto made = lookup_by_feature_column(tracer, table, function)) return *made;
   }
   const bool is_of_each_id = function && is_of_ids(builder, *function->base) &&
                              elements_of(function->shape) == function->base->elements();
@@ -279,7 +279,7 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
     shape.push_back(made->shape.back());
     return with_shape(made, shape);
   };
-  std::set<int64_t> numbers;  // candidates for ids
+  std::set<int64_t> numbers;  // constants that may be ids
   for (const double number : scalar_constants(*function)) {
     if (number >= 0.0 && number < 0x1p32 && number == std::floor(number)) {
       numbers.insert(static_cast<int64_t>(number));
@@ -319,8 +319,8 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
     }
   }
   throw NotRecognised(
-      "the lookup indices are computed from the token ids; expected the ids themselves, or their "
-      "positions, with or without padding");
+      "the lookup indices are another function of the token ids; expected the ids themselves, or "
+      "their positions, with or without padding");
 }
 
 // ---- functions of token ids: elements that the ids look up, such as padding flags ----
@@ -328,12 +328,12 @@ LinearExprRef looked_up(Tracer& tracer, const ConstantRef& table, const TracedVa
 namespace {
 
 constexpr size_t kIdProbes = 4;
-constexpr double kLargestNumber = 1e30;  // in place of infinity
-constexpr int64_t kTriedIdsMax = 64;     // in a vocabulary each id of which is tried
+constexpr double kLargestNumber = 1e30;  // replaces infinity
+constexpr int64_t kTriedIdsMax = 64;     // vocabulary in which all ids are tried
 constexpr double kHiddenKey = -1e9;      // added to the score of a hidden key
 
-// Returns for each element of a function the element of its base that it depends on, as far as its
-// ops tell; probes verify it.
+// Returns the index of the base element that each element of a function depends on, judged by its
+// ops. Probes verify it.
 Array places_in_base(const Function& function) {
   const Level level;
   const auto iota = [](const Shape& shape) {
@@ -356,7 +356,7 @@ Array places_in_base(const Function& function) {
   if (const auto movements = movements_of(shapes)) {
     return Array::real(movements->at(0).shape, movements->at(0).apply<double>(found->to_reals()));
   }
-  // Classes of an id depend on this id, and so does a reduction of them.
+  // The classes of a one-hot id depend on that id, and so does a reduction over classes.
   const bool is_more = function.call->op == "one_hot";
   if (is_more || (is_reduction(function.call->op) && !found->shape().empty())) {
     const Array::Reals each = found->to_reals();
@@ -377,7 +377,8 @@ Array random_ids(const Shape& shape, int64_t ids_end, std::mt19937_64& random) {
   return Array::integer(shape, std::move(ids));
 }
 
-// Returns ids that a formula may treat in a way of their own: its constants and their neighbours.
+// Returns the ids that a function may treat specially: its constants, and the integers next to
+// these.
 std::set<int64_t> special_ids(const Function& function, int64_t ids_end) {
   std::set<int64_t> special;
   for (int64_t id = 0; id < ids_end && ids_end <= kTriedIdsMax; ++id) special.insert(id);
@@ -398,7 +399,7 @@ bool is_of_ids(const GraphBuilder& builder, const TracedValue& value) {
   return function && is_of_ids(builder, *function->base);
 }
 
-LinearExprRef of_ids(Tracer& tracer, const Function& function) {
+LinearExprRef lookup_of_function(Tracer& tracer, const Function& function) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef base = function.base;
   const ScopedAxis on(builder, *base);
@@ -434,7 +435,7 @@ LinearExprRef of_ids(Tracer& tracer, const Function& function) {
       if (numbers[i] != table[static_cast<size_t>(id)]) tracer.require_no_ids(function);
     }
   }
-  // In a mask, the fewer ids are marked, such as those of padding.
+  // In a mask of two values, the value of fewer ids marks padding.
   std::map<double, std::set<uint32_t>> marked;
   for (size_t id = 0; id < table.size(); ++id) {
     if (marked.size() < 3) marked[table[id]].insert(static_cast<uint32_t>(id));
@@ -453,10 +454,10 @@ LinearExprRef of_ids(Tracer& tracer, const Function& function) {
 
 namespace {
 
-// The addends of all scores, and what each id adds to the scores of its key.
+// The addends of scores: a common one for each score, and one for each id of a key.
 struct AddedByIds {
   std::vector<double> common, of_keys;
-  bool hides_by_numbers = false;  // by finite numbers, not by -infinity
+  bool hides_by_numbers = false;  // hides keys by finite addends, not by -infinity
 };
 
 AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
@@ -484,7 +485,8 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
   const auto added_by = [&](int64_t id) {
     return added_for(Array::integer(ids->shape, Array::Integers(ids->elements(), id)));
   };
-  // The common id is not named by the formula, or is the special id that hides the fewest keys.
+  // The common addends are those of an id without special treatment, or of the special id that
+  // hides the fewest keys.
   int64_t common_id = 0;
   while (special.contains(common_id) && common_id + 1 < ids_end) ++common_id;
   std::vector<double> common = added_by(common_id);
@@ -495,7 +497,7 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
     std::vector<double> numbers = added_by(id);
     if (hidden_in(numbers) < hidden_in(common)) common = std::move(numbers);
   }
-  // An id adds the difference to the common addends.
+  // The addend of an id is its difference from the common addends.
   std::vector<double> of_keys(static_cast<size_t>(ids_end), 0.0);
   for (const int64_t id : special) {
     const std::vector<double> numbers = added_by(id);
@@ -528,8 +530,8 @@ AddedByIds added_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
 
 }  // namespace
 
-ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
-                        const std::function<double(double)>& added) {
+ScoresRef mask_by_ids(Tracer& tracer, const Scores& scores, const Function& function,
+                      const std::function<double(double)>& added) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef& ids = function.base;
   const ScopedAxis on(builder, *ids);
@@ -554,23 +556,22 @@ ScoresRef masked_by_ids(Tracer& tracer, const Scores& scores, const Function& fu
     element_ids.push_back(value->at(sequence * keys + i % keys));
   }
   masked = plus_value(tracer.builder, *masked, plain(shape, std::move(element_ids)));
-  refuse_op_if(
-      masked == nullptr,
-      "cannot hide keys by their ids in scores that are capped, or have a factor for each head");
-  // The first query of a causal mask sees a single key.
+  refuse_op_if(masked == nullptr,
+               "cannot mask keys by token id if scores are capped or scaled per head");
+  // Under a causal mask, the first query sees a single key, which its id may hide.
   const auto hidden = std::count_if(common.begin(), common.begin() + static_cast<ptrdiff_t>(keys),
                                     [](double number) { return std::isinf(number); });
   auto marked = std::make_shared<Scores>(*masked);
   marked->may_see_nothing = keys > 1 && static_cast<size_t>(hidden) + 1 == keys;
-  // A softmax is not safe then: it gives the mean of all values.
+  // Then a softmax with finite masks would give the mean of all values.
   if (marked->may_see_nothing && hides_by_numbers) builder.may_see_nothing = true;
   return marked;
 }
 
 namespace {
 
-// Returns the fill value, which is a tensor or a number of the call; one element if all are equal.
-Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
+// Returns the fill value of a call as an array; one element if all are equal.
+Array read_fill_value(const Tracer& tracer, const Call& call, const char* name) {
   if (const TracedValue* constant = value_of(call, name)) {
     const Array array = tracer.array_of(*constant);
     const Array::Reals numbers = array.to_reals();
@@ -582,16 +583,16 @@ Array filled_in(const Tracer& tracer, const Call& call, const char* name) {
   return array != nullptr ? *array : Array::real({}, {call.real(name)});
 }
 
-// Lowers masked_fill of a value for each pair of rows, by a constant mask and a number below any
-// score.
-std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
+// Lowers masked_fill of a value [.., tokens, tokens] by a constant mask and a large negative
+// number. Returns nullopt for any other call.
+std::optional<TracedValue> fill_hidden_pairs(Tracer& tracer, const Call& call) {
   const auto mask = value_as<ConstantRef>(call, "mask");
   const TracedValue* self = value_of(call, "self");
   if (call.op != "masked_fill" || !mask || self == nullptr || self->is_constant()) return {};
   const Shape shape = shape_of(*self);
   const bool are_pairs = shape.size() > 1 && shape.back() == shape[shape.size() - 2] &&
                          broadcast(shape, mask->shape()) == shape;
-  const Array number = filled_in(tracer, call, "value");
+  const Array number = read_fill_value(tracer, call, "value");
   if (!are_pairs || number.elements() != 1 || number.to_reals()[0] > kHiddenScoreMax) return {};
   const auto hidden = std::make_shared<const Constant>(kNoValue, number);
   const Call choice = {
@@ -599,7 +600,7 @@ std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
       .overload = "self",
       .arguments = {
           {"condition", traced(mask)}, {"self", traced(hidden)}, {"other", call.argument("self")}}};
-  const LinearExprRef parts[] = {tracer.builder.of_constant(hidden), tracer.as_sum(*self)};
+  const LinearExprRef parts[] = {tracer.builder.constant_expr(hidden), tracer.as_sum(*self)};
   const auto movements = movements_of(with_shapes(choice));
   if (!movements) return std::nullopt;
   tracer.builder.limit_positions(positions_max_of(call));
@@ -608,8 +609,8 @@ std::optional<TracedValue> hidden_pairs(Tracer& tracer, const Call& call) {
 
 }  // namespace
 
-// Lowers masked_fill and where, by a mask that is computed from token ids, or any() or all() of it
-// over the tokens.
+// Lowers masked_fill and where with a mask that depends on token ids, or on any() or all() over
+// tokens.
 std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
   const bool fills = call.op == "masked_fill";
   if (!fills && call.op != "where") return std::nullopt;
@@ -629,9 +630,12 @@ std::optional<TracedValue> filled_by_ids(Tracer& tracer, const Call& call) {
     const LinearExprRef more = sum(tracer.as_sum(*self), unset, -1.0);
     return sum(unset, product(tracer.builder, more, tracer.as_sum(*mask)), 1.0);
   }
-  if (!is_by_ids) return hidden_pairs(tracer, call);
+  if (!is_by_ids) return fill_hidden_pairs(tracer, call);
   if (keeps_self == is_of_tokens(other)) return std::nullopt;
-  const Array number = filled_in(tracer, call, fills ? "value" : keeps_self ? "other" : "self");
+  const Array number = read_fill_value(tracer, call,
+                                       fills        ? "value"
+                                       : keeps_self ? "other"
+                                                    : "self");
   if (number.elements() != 1) return std::nullopt;
   const FunctionRef flags = mask->as<FunctionRef>();
   const auto function = [&](const char* op, std::vector<NamedArgument> arguments) {

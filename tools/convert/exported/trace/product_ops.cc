@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers matrix products: linear layers by constants, scores and attention between values, and
-// lookups by one-hot ids.
+// Lowers matrix products: with constants to linear layers, of two values to scores and attention,
+// and with one-hot ids to lookups.
 //
 //   x @ W           ->  linear(x)
 //   q @ k.mT        ->  Scores
@@ -22,7 +22,7 @@
 namespace arenite::convert {
 namespace {
 
-// Drops leading dimensions of 1, down to a matrix.
+// Drops leading dimensions of extent 1, down to rank 2.
 Shape matrix_shape(Shape shape) {
   while (shape.size() > 2 && shape[0] == 1) shape.erase(shape.begin());
   return shape;
@@ -31,13 +31,13 @@ Shape matrix_shape(Shape shape) {
 ConstantRef as_matrix(const ConstantRef& constant) {
   const Shape shape = matrix_shape(constant->shape());
   refuse_op_if(shape.size() != 2,
-               "cannot multiply by a constant of {}; expected a matrix of weights",
+               "a value is multiplied by a constant of {}; expected a matrix of weights",
                shape_text(constant->shape()));
   return shape == constant->shape() ? constant : with_shape(constant, shape);
 }
 
-// Returns the mask whose softmax is this constant: each row has equal weights for what it sees;
-// nullopt for any other constant.
+// Returns the mask whose softmax is this constant. A row must have equal weights for all visible
+// keys. Returns nullopt for any other constant.
 std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t tokens) {
   const Shape& shape = constant->shape();
   if (shape.size() < 2 || shape.back() != tokens || shape[shape.size() - 2] != tokens ||
@@ -62,9 +62,9 @@ std::optional<Array> added_of_weights(const ConstantRef& constant, int64_t token
 
 // ---- products with several matrices of weights, such as one for each head ----
 
-constexpr int64_t kMatricesMax = 256;  // of one product
+constexpr int64_t kMatricesMax = 256;  // in one product
 
-// Runs an op with these arguments.
+// Traces an op with these arguments.
 TracedValue run(Tracer& tracer, const char* op, std::vector<NamedArgument> arguments) {
   return tracer.trace({.op = op, .arguments = std::move(arguments)}).at(0);
 }
@@ -75,7 +75,8 @@ int64_t product_of(const Shape& shape, size_t begin, size_t end) {
   return product;
 }
 
-// Multiplies [shared.., rows.., inputs] by weights [shared.., inputs, outputs].
+// Multiplies [shared.., rows.., inputs] by weights [shared.., inputs, outputs], one linear layer
+// per matrix.
 LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
                                  const ConstantRef& weights, size_t shared) {
   const Shape& shape = weights->shape();
@@ -84,7 +85,7 @@ LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
   refuse_op_if(
       matrices < 1 || matrices > kMatricesMax || value->shape.size() < shared + 2 ||
           product_of(value->shape, 0, shared) != matrices,
-      "cannot multiply by a constant of {}; expected a matrix of weights, or one for each head",
+      "a value is multiplied by a constant of {}; expected a matrix of weights, or one per head",
       shape_text(shape));
   const Shape rest(value->shape.begin() + static_cast<ptrdiff_t>(shared), value->shape.end());
   const auto block = static_cast<int64_t>(elements_of(rest));
@@ -106,14 +107,16 @@ LinearExprRef product_by_weights(Tracer& tracer, const LinearExprRef& value,
   return moved(stack, parts);
 }
 
-constexpr size_t kColumnsOfToken = 4;  // different columns per token
+constexpr size_t kColumnsOfToken = 4;  // distinct matrix columns per token
 
 constexpr size_t kTermsOfColumn = 4;
 
-// Multiplies rows [tokens, .., inputs] by a sparse matrix of each token, such as a rotation, as
-// sums of a few terms; nullopt for any other matrices.
-std::optional<LinearExprRef> sums_by_tokens(GraphBuilder& builder, const LinearExprRef& given,
-                                            const Array::Reals& matrices, const Shape& shape) {
+// Multiplies rows [tokens, .., inputs] by a sparse matrix per token, such as a rotation, as a sum
+// of a few terms. Returns nullopt for other matrices.
+std::optional<LinearExprRef> sparse_product_by_tokens(GraphBuilder& builder,
+                                                      const LinearExprRef& given,
+                                                      const Array::Reals& matrices,
+                                                      const Shape& shape) {
   const auto tokens = static_cast<size_t>(shape[0]), inputs = static_cast<size_t>(shape[1]),
              outputs = static_cast<size_t>(shape[2]);
   std::vector<std::vector<std::pair<size_t, double>>> columns(tokens * outputs);
@@ -147,8 +150,8 @@ std::optional<LinearExprRef> sums_by_tokens(GraphBuilder& builder, const LinearE
   return result;
 }
 
-// Multiplies by a matrix of each token whose columns recur, such as embeddings of distances: all
-// rows times all different columns, then a gather. nullopt for any other weights.
+// Multiplies by a matrix per token whose columns recur, such as embeddings of distances: a linear
+// layer with all distinct columns, then a gather. Returns nullopt for any other weights.
 std::optional<LinearExprRef> product_by_tokens(Tracer& tracer, const LinearExprRef& value,
                                                const ConstantRef& weights) {
   const Shape& shape = weights->shape();
@@ -171,7 +174,7 @@ std::optional<LinearExprRef> product_by_tokens(Tracer& tracer, const LinearExprR
     which.push_back(found->second);
     if (is_new) different.insert(different.end(), column.begin(), column.end());
     if (known.size() > kColumnsOfToken * tokens) {
-      return sums_by_tokens(tracer.builder, value, all, shape);
+      return sparse_product_by_tokens(tracer.builder, value, all, shape);
     }
   }
   const auto count = static_cast<int64_t>(known.size());
@@ -192,7 +195,7 @@ std::optional<LinearExprRef> product_by_tokens(Tracer& tracer, const LinearExprR
   return moved(movement, made);
 }
 
-// Multiplies as matmul does: the leading dimensions of both are aligned.
+// Multiplies by a stack of matrices, with leading dimensions aligned as in matmul.
 LinearExprRef product_of_stacks(Tracer& tracer, const LinearExprRef& given,
                                 const ConstantRef& stack) {
   const Shape& shape = stack->shape();
@@ -201,14 +204,14 @@ LinearExprRef product_of_stacks(Tracer& tracer, const LinearExprRef& given,
   while (padded.size() < shared + 2) padded.insert(padded.begin(), 1);
   const LinearExprRef value = with_shape(given, padded);
   const size_t rank = padded.size();
-  const size_t own = rank - 2 - shared;  // leading dimensions of the value alone
+  const size_t own = rank - 2 - shared;  // leading dimensions that only the value has
   const int64_t inputs = shape[shared], outputs = shape[shared + 1];
   std::vector<size_t> order;
   const auto add_dimensions = [&](size_t begin, size_t end) {
     for (size_t d = begin; d < end; ++d) order.push_back(d);
   };
   if (product_of(padded, own, own + shared) == 1) {
-    // [matrices, inputs, outputs] as one matrix [inputs, matrices * outputs].
+    // The stack becomes one matrix [inputs, matrices * outputs].
     const int64_t matrices = product_of(shape, 0, shared);
     const Movement side_by_side = {.shape = {inputs, matrices * outputs},
                                    .walk = {inputs, matrices, outputs},
@@ -234,7 +237,7 @@ LinearExprRef product_of_stacks(Tracer& tracer, const LinearExprRef& given,
   return permuted(made, inverse_order(order));
 }
 
-// Returns x W for weights of one or more matrices, or of a vector.
+// Lowers x W, where W is a matrix, a stack of matrices, or a vector.
 LinearExprRef product_from_right(Tracer& tracer, const TracedValue& value,
                                  const ConstantRef& weight) {
   if (weight->shape().size() == 1) {
@@ -249,7 +252,8 @@ LinearExprRef product_from_right(Tracer& tracer, const TracedValue& value,
   return product_of_stacks(tracer, tracer.as_sum(value), with_shape(weight, shape));
 }
 
-// Returns W x, attention whose weights are constants, or scores of queries that are constants.
+// Lowers W x to a linear layer, to attention with constant weights, or to scores of constant
+// queries.
 TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
                               const LinearExprRef& value) {
   GraphBuilder& builder = tracer.builder;
@@ -261,8 +265,8 @@ TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
   const int64_t tokens = builder.sizes.tokens;
   if (const auto added = added_of_weights(weight, tokens)) {
     refuse_op_if(value->shape.size() < 2,
-                 "constant weights are multiplied with a value without rows; expected [.., tokens, "
-                 "columns]");
+                 "constant attention weights are multiplied by a value without rows; expected [.., "
+                 "tokens, columns]");
     Scores scores{.shape = leading(value->shape)};
     scores.shape.insert(scores.shape.end(), {tokens, tokens});
     scores.added = *added;
@@ -270,7 +274,7 @@ TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
     scores.has_softmax = true;
     return attend(tracer.builder, scores, value);
   }
-  // W x for columns x is x W^T for rows.
+  // W x is the transpose of x^T W^T.
   const Shape shape = matrix_shape(weight->shape());
   if (shape.size() < 3) {
     return transposed(tracer.linear(transposed(value), as_matrix(weight), false, nullptr));
@@ -283,10 +287,10 @@ TracedValue product_from_left(Tracer& tracer, const ConstantRef& weight,
   return transposed(product_of_stacks(tracer, transposed(value), moved(turning, weight)));
 }
 
-constexpr int64_t kWeightedSumsMax = 64;  // of one product
+constexpr int64_t kWeightedSumsMax = 64;  // queries in one product
 
-// Lowers weights @ values over all tokens, as attention pooling has it, [.., queries, tokens] and
-// [.., tokens, columns]; nullopt for any other product.
+// Lowers attention pooling, weights [.., queries, tokens] @ values [.., tokens, columns]. Returns
+// nullopt for any other product.
 std::optional<LinearExprRef> weighted_sums(Tracer& tracer, const LinearExprRef& weights,
                                            const LinearExprRef& values) {
   const size_t rank = weights->shape.size();
@@ -312,7 +316,7 @@ std::optional<LinearExprRef> weighted_sums(Tracer& tracer, const LinearExprRef& 
     parts.push_back(tracer.builder.materialised(tracer.as_sum(made)));
   }
   if (queries == 1) return tracer.as_sum(parts[0]);
-  if (tracer.builder.fixes_rows) {  // rows are per sequence
+  if (tracer.builder.fixes_rows) {  // stacks per-sequence rows
     std::vector<LinearExprRef> rows;
     for (const TracedValue& part : parts) rows.push_back(tracer.as_sum(part));
     Shape shape = rows[0]->shape;
@@ -331,10 +335,9 @@ std::optional<LinearExprRef> weighted_sums(Tracer& tracer, const LinearExprRef& 
                            .at(0));
 }
 
-constexpr int64_t kSummedProductsMax = 16;  // of one product
+constexpr int64_t kSummedProductsMax = 16;  // terms in one product
 
-// Whether some matrix [rows, columns] of a value [.., rows, columns] has elements of several
-// tokens.
+// Whether a matrix in a value [.., rows, columns] has elements of several tokens.
 bool mixes_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const size_t width = static_cast<size_t>(value.shape.back());
   const size_t block = width * static_cast<size_t>(value.shape[value.shape.size() - 2]);
@@ -361,8 +364,8 @@ bool has_row_of_each_token(const GraphBuilder& builder, const LinearExpr& value)
   return rows.size() == builder.sizes.rows();
 }
 
-// Multiplies matrices of each token, or of each sequence, [.., m, k] and [.., k, n], as sums of
-// elementwise products; nullopt for any other product.
+// Multiplies a matrix per token, or per sequence, by another one, [.., m, k] and [.., k, n], as a
+// sum of elementwise products. Returns nullopt for any other product.
 std::optional<LinearExprRef> products_of_rows(Tracer& tracer, const TracedValue& a,
                                               const TracedValue& b) {
   const LinearExprRef first = tracer.as_sum(a), second = tracer.as_sum(b);
@@ -380,10 +383,10 @@ std::optional<LinearExprRef> products_of_rows(Tracer& tracer, const TracedValue&
         run(tracer, "sum",
             {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
   }
-  // A single result, as where tokens are taken for sequences, is a score.
+  // A product with a single result is a score, as if tokens are traced as sequences.
   const bool are_numbers = rank > 1 && first->shape[rank - 2] * second->shape.back() == 1;
   if (rank < 3 || are_numbers || summed > kSummedProductsMax) return std::nullopt;
-  // In products of windows over tokens, a part has a shifted row of each token.
+  // In products of windows over tokens, each part has a shifted row per token.
   const bool has_windows =
       mixes_rows(tracer.builder, *first) || mixes_rows(tracer.builder, *second);
   std::vector<std::pair<LinearExprRef, LinearExprRef>> factors;
@@ -415,8 +418,8 @@ std::optional<LinearExprRef> products_of_rows(Tracer& tracer, const TracedValue&
   return sums;
 }
 
-// Returns the score of the only row of each sequence, [.., 1, width] and [.., width, 1], or the
-// only row times its weight of 1; nullopt for any other product.
+// Lowers products in attention over a single row per sequence: its score, [.., 1, width] @ [..,
+// width, 1], or the row times its weight of 1. Returns nullopt for any other product.
 std::optional<LinearExprRef> product_of_single_rows(Tracer& tracer, const TracedValue& a,
                                                     const TracedValue& b) {
   const Shape first = shape_of(a), second = shape_of(b);
@@ -441,10 +444,10 @@ std::optional<LinearExprRef> product_of_single_rows(Tracer& tracer, const Traced
           {{"self", traced(products)}, {"dim", Argument::List{int64_t{-1}}}, {"keepdim", true}}));
 }
 
-constexpr int64_t kPooledMatrixMax = 4096;  // elements for one head
+constexpr int64_t kPooledMatrixMax = 4096;  // elements of one matrix
 
-// Multiplies token rows by a matrix of each sequence, as linear attention and attention between
-// channels do: all products of elements, and their sums. nullopt for any other product.
+// Multiplies token rows by a matrix per sequence, as in linear attention and channel attention:
+// multiplies all pairs of elements and sums. Returns nullopt for any other product.
 std::optional<LinearExprRef> product_with_pooled(Tracer& tracer, const TracedValue& a,
                                                  const TracedValue& b) {
   GraphBuilder& builder = tracer.builder;
@@ -487,8 +490,8 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   if (const auto made = product_of_single_rows(tracer, a, b)) return *made;
   if (const auto made = product_with_pooled(tracer, a, b)) return *made;
   refuse_op_if(b.is<ScoresRef>() || (is_of_sequences && !a.is_constant()),
-               "cannot multiply a product of two values from the left, as linear attention does by "
-               "q @ (k^T @ v); expected a softmax over keys");
+               "a product of two values is multiplied from the left, as in linear attention, q @ "
+               "(k^T @ v); expected a softmax over keys");
   if (const ConstantRef& weight = b.as<ConstantRef>()) return product_from_right(tracer, a, weight);
   if (const ConstantRef& weight = a.as<ConstantRef>()) {
     return product_from_left(tracer, weight, tracer.as_sum(b));
@@ -496,7 +499,7 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
   const LinearExprRef first = tracer.as_sum(a), second = tracer.as_sum(b);
   if (const auto sums = weighted_sums(tracer, first, second)) return *sums;
   if (first->shape.size() > 1 && second->shape.size() > 1) {
-    // The weights may be on the right.
+    // The attention weights may be the right operand.
     if (const auto sums = weighted_sums(tracer, transposed(second), transposed(first))) {
       return transposed(*sums);
     }
@@ -508,7 +511,7 @@ TracedValue product(Tracer& tracer, const TracedValue& a, const TracedValue& b) 
 
 namespace {
 
-// Lowers one_hot(ids) times a matrix to an embedding; nullopt for any other op.
+// Lowers one_hot(ids) times a matrix to an embedding. Returns nullopt for any other op.
 std::optional<TracedValue> rows_of_one_hot(Tracer& tracer, const Call& call) {
   const bool is_linear = call.op == "linear";
   if (!is_linear && !is_one_of(call.op, {"matmul", "mm"})) return std::nullopt;
@@ -528,7 +531,7 @@ std::optional<TracedValue> rows_of_one_hot(Tracer& tracer, const Call& call) {
   const LinearExprRef made = looked_up(tracer, is_linear ? moved(turn, matrix) : matrix,
                                        *value_of(*function->call, "self"));
   const auto bias = is_linear ? value_as<ConstantRef>(call, "bias") : nullptr;
-  return bias ? sum(made, tracer.builder.of_constant(bias), 1.0) : made;
+  return bias ? sum(made, tracer.builder.constant_expr(bias), 1.0) : made;
 }
 
 }  // namespace
@@ -539,8 +542,9 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
   if (call.op == "linear") {
     const auto weight = value_as<ConstantRef>(call, "weight");
     const TracedValue* input = value_of(call, "input");
-    refuse_op_if(!weight, "the weights depend on the model's input; expected constants");
-    refuse_op_if(input == nullptr, "the layer has no input; expected a tensor");
+    refuse_op_if(!weight,
+                 "the weights of the layer depend on the model's input; expected constants");
+    refuse_op_if(input == nullptr, "the input of the layer is missing; expected a tensor");
     return tracer.linear(*input, weight, false, value_of(call, "bias"));
   }
   if (is_one_of(call.op, {"matmul", "bmm", "mm", "mv"}) && inputs.size() == 2) {
@@ -555,7 +559,8 @@ std::optional<TracedValue> matrix_op(Tracer& tracer, const Call& call) {
   const auto* list = indices != nullptr ? indices->as<Argument::List>() : nullptr;
   refuse_op_if(!table || inputs.size() != 2 || table->shape().size() != 2 ||
                    (list != nullptr && list->size() != 1),
-               "cannot look up rows here; expected a table of weights [rows, columns]");
+               "rows are looked up in something else than a table; expected constant weights "
+               "[rows, columns]");
   return looked_up(tracer, table, inputs[1]);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers ops on scores of attention: masks, factors, and a softmax, written by hand or not. Scores
-// with permuted dimensions are put in order for an op, and back after it.
+// Lowers ops on attention scores: masks, factors, and a softmax or its decomposition. Scores with
+// permuted dimensions are unpermuted for an op, and permuted again after it.
 //
 //   scores / 8 + mask                            ->  Scores with scale 1/8 and `added`
 //   exp(s - s.amax(-1)) / sum                    ->  Scores with a softmax
-//   einsum("bqhd,bkhd->bqhk", q, k).softmax(-1)  ->  softmax over keys, dimensions still "bqhk"
+//   einsum("bqhd,bkhd->bqhk", q, k).softmax(-1)  ->  softmax over keys, still of dimensions "bqhk"
 
 #include <algorithm>
 #include <cmath>
@@ -25,11 +25,11 @@ namespace arenite::convert {
 
 namespace {
 
-// Ops on single scores, and ops over keys.
+// Ops that may be applied to permuted scores.
 constexpr std::string_view kOps[] = {"add", "sub",         "mul",   "div",     "neg",
                                      "to",  "masked_fill", "where", "softmax", "_softmax"};
 
-// Permutes the dimensions of a constant to those of [.., queries, keys].
+// Permutes a constant of the permuted scores to [.., queries, keys].
 ConstantRef in_order(const ConstantRef& constant, const std::vector<size_t>& order) {
   if (constant->shape().empty()) return constant;
   const Shape shape = constant->shape(), strides = strides_of(shape);
@@ -53,7 +53,7 @@ std::optional<TracedValue> ordered_score_op(Tracer& tracer, const Call& call) {
       order = scores->order;
     }
   }
-  // The parts of an einsum are ops of their own.
+  // An einsum is decomposed first.
   if (order.empty() || call.op == "einsum") return std::nullopt;
   refuse_op_if(std::ranges::find(kOps, call.op) == std::end(kOps), kMovesScores);
   Call turned = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
@@ -78,15 +78,15 @@ std::optional<TracedValue> ordered_score_op(Tracer& tracer, const Call& call) {
 
 namespace {
 
-double filled_in(const std::optional<Array>& array) {
+double read_fill_value(const std::optional<Array>& array) {
   const Array::Reals values = array ? array->to_reals() : Array::Reals{0.0};
   refuse_op_if(values.empty() ||
                    std::ranges::any_of(values, [&](double value) { return value != values[0]; }),
-               "scores are filled with a tensor; expected one number");
+               "scores are filled with different numbers; expected one number");
   return values[0];
 }
 
-// Whether each query sees a key, so that a softmax has no NaN.
+// Whether each query sees a key, so that the softmax gives no NaN.
 bool sees_something(const Scores& scores) {
   if (!scores.added || scores.sinks) return true;
   const Array::Reals added = stretched_reals(*scores.added, scores.shape);
@@ -108,24 +108,25 @@ ScoreRowRef score_row(RowKind kind, const ScoresRef& of, std::optional<Array> si
   return std::make_shared<const ScoreRow>(ScoreRow{of, kind, std::move(sinks), std::move(shift)});
 }
 
-// Returns a constant argument with at most one number for each head.
+// Returns a constant argument as sinks. Throws NotRecognised unless it has one element per head.
 std::optional<Array> sinks_of(const Call& call, const char* name) {
   const auto constant = constant_argument(call, name);
-  return constant ? std::optional(of_all_queries(*constant)) : std::nullopt;
+  return constant ? std::optional(require_equal_queries(*constant)) : std::nullopt;
 }
 
-// Adds exponentials of sinks to the sum of exponentials. Refuses unless one shift was subtracted
-// from both.
+// Adds exponentials of sinks to the sum of exponentials. Throws NotRecognised unless the same shift
+// was subtracted from both.
 ScoreRowRef sum_with_sinks(const ScoreRow& sum, const ScoreRow& sinks) {
   const bool are_of_one =
       sinks.kind == RowKind::kSinkExponentials && sum.of->shift && sum.of->shift == sinks.shift;
   refuse_op_if(sum.sinks || !are_of_one,
-               "cannot add to the sum of exp(scores - m); expected exp(sink - m)");
+               "another addend than exp(sink - m) is added to the sum of exp(scores - m); expected "
+               "that addend only, once");
   return score_row(RowKind::kSum, sum.of, sinks.sinks);
 }
 
-// Follows the row values of a softmax with a sink: exp(sink - m) is added to the sum of
-// exponentials, where m is subtracted from all scores, too.
+// Matches ops on the row values of a decomposed softmax with a sink: exp(sink - m) is added to the
+// sum of exp(scores - m).
 std::optional<TracedValue> op_on_rows(const Call& call) {
   const auto self = value_as<ScoreRowRef>(call, "self");
   const auto other = value_as<ScoreRowRef>(call, "other");
@@ -135,7 +136,7 @@ std::optional<TracedValue> op_on_rows(const Call& call) {
   const bool is_difference = is_one_of(op, {"sub", "rsub"}) && call.real("alpha", 1.0) == 1.0;
   if (row->kind == RowKind::kLargest) {
     const bool clamps = is_one_of(op, {"clamp", "clamp_min", "maximum", "relu"}) && self;
-    // Any number may be subtracted, as it is the same for all scores of a query.
+    // A clamp does not matter: a shift by any number cancels in a softmax.
     if (clamps && !other) return score_row(RowKind::kLargest, row->of);
     if (op == "neg") return score_row(RowKind::kSinks, row->of, Array::real({}, {0.0}), row);
     const bool is_subtracted = is_difference && (op == "sub") == (other != nullptr);
@@ -153,17 +154,17 @@ std::optional<TracedValue> op_on_rows(const Call& call) {
   const auto constant = sinks_of(call, self ? "other" : "self");
   if (row->kind != RowKind::kSum || !constant) return std::nullopt;
   refuse_op_if(row->of->shift || row->sinks,
-               "cannot add a constant to the sum of exp(scores - m), where m differs between "
-               "queries; softmax plus one adds exp(-m)");
+               "a constant is added to the sum of exp(scores - m), where m differs between "
+               "queries; expected exp(-m), as in softmax plus one");
   const auto logarithm = [](double value) { return std::log(value); };
   return score_row(RowKind::kSum, row->of, each_of(*constant, logarithm));
 }
 
 }  // namespace
 
-// Recognises exp(x - m) / sum(exp(x - m)), where m is the largest score or 0, with exponentials of
-// sinks in the sum.
-std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
+// Matches a decomposed softmax, exp(x - m) / sum(exp(x - m)), where m is the largest score or 0.
+// The sum may include exponentials of sinks.
+std::optional<TracedValue> match_decomposed_softmax(Tracer&, const Call& call) {
   const std::vector<TracedValue> inputs = values_of(call);
   const std::string& op = call.op;
   if (inputs.empty()) return std::nullopt;
@@ -176,7 +177,7 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
     const bool is_less = op == "sub" && call.real("alpha", 1.0) == 1.0;
     if (is_less && row->kind == RowKind::kLogSum) return with_softmax(*scores, true);
     if (is_less && row->kind == RowKind::kLargest) {
-      // Softmax ignores what all scores of a query have in common.
+      // A shift that all scores of a query share cancels in a softmax.
       auto shifted = std::make_shared<Scores>(*scores);
       shifted->shift = scores->shift ? std::make_shared<const ScoreRow>() : row;
       return ScoresRef(std::move(shifted));
@@ -184,8 +185,7 @@ std::optional<TracedValue> written_softmax(Tracer&, const Call& call) {
     if (op != "div" || row->kind != RowKind::kSum) return std::nullopt;
     Scores divided = *scores;
     divided.is_exponential = false;
-    refuse_op_if(divided.sinks && row->sinks,
-                 "scores have several sinks; expected one for each head");
+    refuse_op_if(divided.sinks && row->sinks, "scores have several sinks; expected one per head");
     if (row->sinks) divided.sinks = row->sinks;
     return with_softmax(divided);
   }
@@ -229,7 +229,7 @@ ScoresRef op_on_weights(const ScoresRef& scores, const Call& call) {
   return weights;
 }
 
-// Returns the mask of the elements assigned to: 1 in a tensor of zeros.
+// Returns the mask of elements that an index_put assigns to.
 Array assigned(const Tracer& tracer, const ScoresRef& scores, const Call& call) {
   const size_t count = elements_of(scores->shape);
   const auto settled = [&](const TracedRef& ref) -> Argument {
@@ -244,50 +244,50 @@ Array assigned(const Tracer& tracer, const ScoresRef& scores, const Call& call) 
   return apply_for_array(put, budget);
 }
 
-// Replaces scores by a constant where a mask says so.
+// Lowers masked_fill, where and index_put that fill masked scores with a constant.
 ScoresRef filled(Tracer& tracer, const ScoresRef& scores, const Call& call, bool is_first) {
   const int64_t positions = positions_max_of(call);
   const TracedValue* by_ids = value_of(call, call.op == "masked_fill" ? "mask" : "condition");
   if (by_ids != nullptr && is_of_ids(tracer.builder, *by_ids)) {
     const bool hides_set = call.op == "masked_fill" || !is_first;
-    const double value = filled_in(constant_argument(call, call.op == "masked_fill" ? "value"
-                                                           : is_first               ? "other"
-                                                                                    : "self"));
-    return masked_by_ids(tracer, *scores, *by_ids->as<FunctionRef>(),
-                         [=](double flag) { return (flag != 0.0) == hides_set ? value : 0.0; });
+    const double value = read_fill_value(constant_argument(call, call.op == "masked_fill" ? "value"
+                                                                 : is_first               ? "other"
+                                                                            : "self"));
+    return mask_by_ids(tracer, *scores, *by_ids->as<FunctionRef>(),
+                       [=](double flag) { return (flag != 0.0) == hides_set ? value : 0.0; });
   }
   if (call.op == "index_put") {
-    const double value = filled_in(constant_argument(call, "values"));
+    const double value = read_fill_value(constant_argument(call, "values"));
     return with_filled(*scores, assigned(tracer, scores, call), value, positions);
   }
   if (call.op == "masked_fill") {
     const Array mask = tracer.array_of(*value_of(call, "mask"));
-    return with_filled(*scores, mask, filled_in(constant_argument(call, "value")), positions);
+    return with_filled(*scores, mask, read_fill_value(constant_argument(call, "value")), positions);
   }
   const auto value = constant_argument(call, is_first ? "other" : "self");
   const Array condition = tracer.array_of(*value_of(call, "condition"));
   Array::Bools hidden = condition.to_bools();
   for (uint8_t& each : hidden) each = (each != 0) != is_first;
   refuse_op_if(!value,
-               "cannot choose between scores and values of the model; expected a constant in place "
-               "of masked scores");
+               "masked scores are replaced by values of the model; expected a constant in place of "
+               "masked scores");
   return with_filled(*scores, Array::boolean(condition.shape(), std::move(hidden)),
-                     filled_in(value), positions);
+                     read_fill_value(value), positions);
 }
 
-// Adds a constant column to scores, as a sink.
+// Lowers a concatenation of scores and a constant column, which is a sink.
 ScoresRef with_column(const Scores& scores, const std::vector<TracedValue>& parts,
                       const Call& call) {
   const size_t rank = scores.shape.size();
   const bool is_first = parts.size() == 2 && parts[0].is_constant();
   const auto column = parts.size() == 2 ? parts[is_first ? 0 : 1].as<ConstantRef>() : nullptr;
   refuse_op_if(!column || call.dimension("dim", 0, rank) + 1 != rank || column->shape().back() != 1,
-               "cannot concatenate these scores; expected one constant for each head, as "
+               "scores are concatenated with other values; expected one constant per head, as "
                "torch.cat([scores, sinks], -1)");
   return with_sinks(scores, column->array(), is_first);
 }
 
-// Returns the sum of two products; null for anything else.
+// Lowers the sum of two scores. Returns null for any other op.
 ScoresRef sum_of_scores(Tracer& tracer, const ScoresRef& first, const Call& call) {
   const ScoresRef other = value_as<ScoresRef>(call, "other");
   if (!is_one_of(call.op, {"add", "sub", "rsub"}) || !other || other == first) return nullptr;
@@ -298,8 +298,8 @@ ScoresRef sum_of_scores(Tracer& tracer, const ScoresRef& first, const Call& call
 
 }  // namespace
 
-// Lowers a softmax or a reduction along a dimension of extent 1, as images of one row have.
-std::optional<TracedValue> op_of_one(Tracer& tracer, const Call& call) {
+// Lowers a softmax or a reduction along a dimension of extent 1, as in images of one line.
+std::optional<TracedValue> op_on_extent_one(Tracer& tracer, const Call& call) {
   const bool is_softmax = is_one_of(call.op, {"softmax", "_softmax"});
   if (!tracer.builder.fixes_rows ||
       (!is_softmax && !is_one_of(call.op, {"sum", "mean", "amax", "max"})) || !call.has("dim")) {
@@ -327,8 +327,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   const ScoresRef& scores = found->as<ScoresRef>();
   const std::string& op = call.op;
   refuse_op_if(scores->is_exponential,
-               "cannot change exponentials of scores except in a softmax; expected "
-               "scores.softmax(-1)");
+               "exponentials of scores are used outside a softmax; expected scores.softmax(-1)");
   if (scores->has_softmax) return op_on_weights(scores, call);
   if (concatenates(op)) return with_column(*scores, inputs, call);
   const bool is_first = value_as<ScoresRef>(call, "self") != nullptr;
@@ -338,7 +337,7 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
     return with_factors(*scores, op == "mul" ? *constant : inverse(*constant), positions);
   }
   if (op == "neg") return with_scale(*scores, -1.0);
-  // The number in place of -infinity hides, too.
+  // nan_to_num replaces -infinity by a large negative number, which hides keys too.
   if (op == "nan_to_num" && !call.has("neginf")) return scores;
   const TracedValue* factor = value_of(call, is_first ? "other" : "self");
   if (op == "mul" && factor != nullptr && !factor->is<ScoresRef>() && !factor->is_constant()) {
@@ -358,8 +357,8 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
                         call.real("alpha", 1.0) == 1.0;
   if (is_added && is_of_ids(tracer.builder, *factor)) {
     const double sign = op == "add" ? 1.0 : -1.0;
-    return masked_by_ids(tracer, *scores, *factor->as<FunctionRef>(),
-                         [=](double number) { return sign * number; });
+    return mask_by_ids(tracer, *scores, *factor->as<FunctionRef>(),
+                       [=](double number) { return sign * number; });
   }
   if (is_added && !factor->is<ScoresRef>() && !factor->is_constant()) {
     const LinearExprRef more = scaled(tracer.as_sum(*factor), op == "add" ? 1.0 : -1.0);
@@ -376,26 +375,26 @@ std::optional<TracedValue> score_op(Tracer& tracer, const Call& call) {
   if (is_softmax(op) || is_log_softmax(op)) {
     const size_t rank = scores->shape.size();
     refuse_op_if(call.dimension("dim", -1, rank) + 1 != rank,
-                 "the softmax is not over keys; expected the last dimension of the scores");
+                 "the softmax of scores is not over keys; expected one over their last dimension");
     const bool is_safe = op == "_safe_softmax";
     if (scores->may_see_nothing && !is_safe) tracer.builder.may_see_nothing = true;
     if (!is_safe || !scores->may_see_nothing || scores->sinks) {
       return with_softmax(*scores, is_log_softmax(op));
     }
-    // If all keys are hidden, a sink below all scores takes their weights.
+    // If all keys are hidden, a sink far below all scores gets the weight.
     Scores safe = *scores;
     safe.sinks = Array::real({}, {0.9 * kHiddenScoreMax});
     return with_softmax(safe);
   }
   if (is_one_of(op, {"max", "maximum", "clamp", "clamp_min"}) && !call.has("max")) {
-    // Only hidden scores are as low as this.
+    // A clamp to such a low number changes hidden scores only.
     const auto least = constant_argument(call, call.has("min") ? "min" : "other");
     const auto is_low = [](double value) { return value <= kHiddenScoreMax; };
     if (least && std::ranges::all_of(least->to_reals(), is_low)) return scores;
   }
   throw NotRecognised(
-      "the runtime has no such op on scores of attention; supported are scales, caps by tanh, "
-      "constants, relative positions, masks, and a softmax over keys");
+      "the op is not supported on attention scores; supported are scales, caps by tanh, constants, "
+      "relative positions, masks, and a softmax over keys");
 }
 
 }  // namespace arenite::convert

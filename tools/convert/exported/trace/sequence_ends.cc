@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises the row of each sequence's last token when a program finds it by the token ids. The
-// model then outputs the last row, and the caller ends sequences at the token that the rule tells.
+// Recognises a lookup of the last token of each sequence, at an index that the program computes
+// from the token ids. The model then outputs the last row, and the caller ends sequences at the
+// token that the rule gives.
 //
 //   h[torch.arange(b), (ids != 0).sum(1) - 1]  ->  h[:, -1], rule kCount of id 0
 //   h[torch.arange(b), ids.argmax(1)]          ->  h[:, -1], rule kLargest
@@ -19,7 +20,7 @@ namespace {
 
 constexpr size_t kEndProbes = 24;
 
-// The part of a program that computes one place for each sequence of ids.
+// The part of a program that computes an index for each sequence of ids.
 struct Places {
   ExportedProgram part;
   Shape shape;  // of the ids, [sequences, tokens]
@@ -27,8 +28,8 @@ struct Places {
   int64_t vocab_size = 0;
 
   size_t tokens() const { return static_cast<size_t>(shape[1]); }
-  // Returns the token that the part selects if all sequences are these ids; nullopt for several
-  // tokens.
+  // Returns the index that the part computes if all sequences are `ids`; nullopt if the indices
+  // differ.
   std::optional<int64_t> of(const Array::Integers& ids) const {
     Array::Integers all;
     for (int64_t b = 0; b < shape[0]; ++b) all.insert(all.end(), ids.begin(), ids.end());
@@ -43,7 +44,7 @@ struct Places {
   }
 };
 
-// Returns the integer constants of the part, which may be ids.
+// Returns the integer constants of the part that may be token ids.
 std::set<int64_t> ids_in(const Places& places) {
   std::set<int64_t> ids;
   const auto add = [&](double number) {
@@ -61,8 +62,7 @@ std::set<int64_t> ids_in(const Places& places) {
   return ids;
 }
 
-// Returns random sequences, some of which end in an id of the formula, contain it, or
-// do not.
+// Returns random sequences. Some end in a special id, some contain it, and some do not.
 std::vector<Array::Integers> probes_of(const Places& places, const std::set<int64_t>& special) {
   std::mt19937_64 random(19);
   std::vector<Array::Integers> probes(kEndProbes);
@@ -76,15 +76,16 @@ std::vector<Array::Integers> probes_of(const Places& places, const std::set<int6
     for (size_t t = random() % places.tokens(); t < places.tokens(); ++t) {
       if (i % 3 == 0 || (i % 3 == 1 && random() % 2 == 0)) probes[i][t] = id;
     }
-    // Programs differ for sequences in which no token counts.
+    // Sequences with no other id are avoided, as programs differ for them.
     if (probes[i][0] == id) probes[i][0] = (id + 1) % places.vocab_size;
-    // The last id is the largest of any sequence that has it.
+    // Other probes do not contain the id, since it could be the largest id of all sequences.
     if (i % 4 == 3) std::ranges::replace(probes[i], id, (id + 1) % places.vocab_size);
   }
   return probes;
 }
 
-// Returns the only rule that agrees with all probes; nullopt if there is none, or several.
+// Returns the rule that gives the index of the part for all probes; nullopt if no rule or several
+// do.
 std::optional<SequenceEnd> end_by(const Places& places) {
   if (places.vocab_size < 2 || places.tokens() < 2) return std::nullopt;
   const std::set<int64_t> special = ids_in(places);
@@ -104,9 +105,9 @@ std::optional<SequenceEnd> end_by(const Places& places) {
   return ends.size() == 1 ? std::optional(ends[0]) : std::nullopt;
 }
 
-// Returns the value with the selected token of each sequence, for an op that selects from
-// [sequences, tokens, ..]; nullopt for any other op. `are_sequences` tells whether a value is 0, 1,
-// 2, .. for all sequences.
+// Returns the index operand of an op that selects one token of each sequence from [sequences,
+// tokens, ..]; nullopt for any other op. `are_sequences` tells whether a value is 0, 1, 2, .. for
+// all sequences.
 std::optional<uint32_t> places_in(const Call& node,
                                   const std::function<bool(uint32_t)>& are_sequences) {
   const auto value_in = [](const Argument& argument) {
@@ -146,7 +147,7 @@ Call Tracer::with_last_tokens(const Call& node) {
   });
   const TracedValue* const places = index ? known(*index) : nullptr;
   if (places == nullptr || places->is_constant() || shape.size() < 2) return node;
-  // A single input of ids must determine the places.
+  // The indices must depend on a single input of ids.
   ExportedProgram part = needed_part(*program_, *index);
   std::set<uint32_t> read;
   for (const Call& each : part.nodes) {

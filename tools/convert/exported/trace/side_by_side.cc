@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites the inputs and outputs of a program, by ops before and after its own: concatenates
-// several, drops inputs that are not read, and puts sequences before tokens.
+// Rewrites the inputs and outputs of a program by ops before and after its own: concatenates
+// several, drops unused inputs, and transposes tokens and sequences.
 //
 //   outputs [b, t, 3] and [b, t, 5]  ->  one output [b, t, 8]
 //   inputs [b, t, 3] and [b, t, 5]   ->  one input [b, t, 8], sliced
@@ -24,7 +24,7 @@ const ExportedValue& output_of(const ExportedProgram& program, size_t index) {
   return program.values[program.outputs[index].as<ValueRef>()->value];
 }
 
-// Concatenates the columns of several outputs; `places` are indices of the program's outputs.
+// Concatenates the columns of several outputs. `places` are their indices in the program.
 ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
                           const std::vector<size_t>& places) {
   ExportedValue joined = output_of(*program, places[0]);
@@ -40,8 +40,8 @@ ChosenOutput side_by_side(std::shared_ptr<const ExportedProgram> program,
                       std::equal(sizes.begin(), sizes.end() - 1, joined.sizes.begin());
     if (!fits) {
       throw InputError(
-          "{}: --output-index: cannot concatenate {} and {}, since their rows differ; convert them "
-          "to model files of their own",
+          "{}: --output-index takes outputs {} and {}, whose rows differ; convert each to a model "
+          "file of its own",
           quote(program->source), shape_text(output_of(*program, places[0]).shape()),
           shape_text(part.shape()));
     }
@@ -87,14 +87,15 @@ ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
   ChosenOutput chosen;
   if (places.size() > 1) {
     chosen = side_by_side(std::move(program), places);
-    chosen.words = fmt::format("outputs {} of {} side by side: {}, --output-index",
-                               fmt::join(wanted, ", "), outputs, chosen.words);
+    chosen.words =
+        fmt::format("outputs {} of {}, concatenated along the columns: {}, --output-index",
+                    fmt::join(wanted, ", "), outputs, chosen.words);
   } else {
     chosen = {std::move(program), places[0], 1, ""};
     if (outputs > 1) {
       chosen.words = fmt::format(
           "output {} of {}{}", wanted.empty() ? 0 : wanted[0], outputs,
-          wanted.empty() ? ", the first: --output-index takes another" : ", --output-index");
+          wanted.empty() ? " (the first); --output-index chooses another" : ", --output-index");
     }
   }
   chosen.outputs = outputs;
@@ -103,7 +104,7 @@ ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
 
 namespace {
 
-// Returns another input with a dimension of this extent, and which dimension; null if there is
+// Returns an input of `among` with a dimension of this extent, and the dimension; null if there is
 // none.
 std::pair<const ExportedInput*, size_t> input_with(const ExportedProgram& program,
                                                    const std::set<uint32_t>& among,
@@ -131,7 +132,7 @@ std::shared_ptr<const ExportedProgram> without_unread(
     if (node.op != "sym_size")
       for_each<ValueRef>(node, [&](ValueRef ref) { read.insert(ref.value); });
   }
-  // Sizes are taken from another input, which is read.
+  // Sizes of unused inputs are replaced by equal sizes of used ones.
   for (Call& node : kept.nodes) {
     const ValueRef* self = node.op == "sym_size" ? node.argument("self").as<ValueRef>() : nullptr;
     if (self == nullptr || read.contains(self->value)) continue;
@@ -159,8 +160,8 @@ std::shared_ptr<const ExportedProgram> without_unread(
 
 namespace {
 
-// Returns the input and values that only rearrange it; empty if the input is more than numbers to
-// compute with: ids, or a mask.
+// Returns the input and the values that rearrange it, if the program only computes with their
+// elements. Empty for other inputs, such as ids and masks.
 std::set<uint32_t> values_of_numbers(const ExportedProgram& program, const ExportedInput& input) {
   const ExportedValue& own = program.values[input.value];
   const std::vector<Extent>& sizes = own.sizes;
@@ -214,7 +215,7 @@ std::shared_ptr<const ExportedProgram> with_real_inputs(
 
 namespace {
 
-// Concatenates the last dimension of two arrays.
+// Concatenates two arrays along the last dimension.
 Array columns_beside(const Array& first, const Array& second) {
   Shape shape = first.shape();
   const auto a = static_cast<size_t>(shape.back());
@@ -229,7 +230,7 @@ Array columns_beside(const Array& first, const Array& second) {
   return Array::real(std::move(shape), std::move(all)).to(first.type());
 }
 
-// Whether an input of one number for each token is a padding mask of 0 and 1.
+// Whether an input [sequences, tokens] is a padding mask of 0 and 1.
 bool is_mask(const ExportedProgram& program, const ExportedInput& input) {
   const ExportedValue& value = program.values[input.value];
   if (value.sizes.size() != 2 || is_real(value.type) || program.sample_inputs.empty()) return false;
@@ -238,8 +239,8 @@ bool is_mask(const ExportedProgram& program, const ExportedInput& input) {
       roles, [](SideRole role) { return role == SideRole::kKept || role == SideRole::kHidden; });
 }
 
-// Returns [.., columns] of an input: of features, of integers except for kFeatures, and of a mask
-// for kMasks. Empty for any other input.
+// Returns the extents [.., columns] of an input that may be concatenated: features, integers except
+// for kFeatures, or a mask for kMasks. Empty for any other input.
 std::vector<Extent> rows_and_columns(const ExportedProgram& program, const ExportedInput& input,
                                      Columns kind) {
   const ExportedValue& value = program.values[input.value];
@@ -252,7 +253,7 @@ std::vector<Extent> rows_and_columns(const ExportedProgram& program, const Expor
   return fits ? sizes : std::vector<Extent>{};
 }
 
-// Replaces the first of these inputs of `program` by `all`, and removes the others.
+// Replaces the first of the inputs `values` by `all`, and removes the others.
 void replace_inputs(ExportedProgram& program, const std::vector<uint32_t>& values,
                     const ExportedInput& all) {
   for (size_t n = values.size(); n-- > 0;) {
@@ -275,12 +276,12 @@ InputsSideBySide joined_inputs(const ExportedProgram& program, Columns kind) {
   const bool is_one = kind == Columns::kOneInput;
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   ExportedProgram joined = program;
-  std::optional<size_t> first;  // of those that are joined
+  std::optional<size_t> first;  // index of the first concatenated input
   ExportedValue all;
   std::vector<Call> slices;
-  std::vector<uint32_t> starts;    // inputs that are joined
+  std::vector<uint32_t> starts;    // the concatenated inputs
   std::vector<ExportedValue> ids;  // inputs of integers and masks, as columns in float32
-  std::vector<uint32_t> masks;     // their columns
+  std::vector<uint32_t> masks;     // columns of masks
   std::vector<std::string> columns;
   const auto value = static_cast<uint32_t>(program.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -338,7 +339,7 @@ InputsSideBySide joined_inputs(const ExportedProgram& program, Columns kind) {
   joined.values.insert(joined.values.end(), ids.begin(), ids.end());
   joined.nodes.insert(joined.nodes.begin(), slices.begin(), slices.end());
   return {std::make_shared<const ExportedProgram>(std::move(joined)),
-          fmt::format("inputs are side by side: {}", fmt::join(columns, ", "))};
+          fmt::format("inputs are concatenated along the columns: {}", fmt::join(columns, ", "))};
 }
 
 }  // namespace
@@ -366,7 +367,7 @@ Array transposed_rows(const Array& array) {
 
 namespace {
 
-// Returns the extent with this value for the symbols in it that are among `symbols`.
+// Returns the extent with `value` substituted for `symbols`.
 Extent with_symbols(const Extent& extent, const std::set<std::string>& symbols, int64_t value) {
   Extent known = extent;
   for (const std::string& symbol : symbols) {
@@ -383,7 +384,7 @@ Extent with_symbols(const Extent& extent, const std::set<std::string>& symbols, 
   return size ? Extent{.size = *size} : known;
 }
 
-// Returns the array with `rows` rows along dimension `d`, which repeat its own in turn.
+// Repeats or slices the rows along dimension `d` until there are `rows`.
 Array with_rows(const Array& array, size_t d, int64_t rows) {
   Shape shape = array.shape();
   size_t inner = 1;
@@ -399,8 +400,8 @@ Array with_rows(const Array& array, size_t d, int64_t rows) {
   return Array::real(std::move(shape), std::move(taken)).to(array.type());
 }
 
-// Returns the symbols of dimension `dim` that are the number of sequences: those of the first input
-// that has some, and those of others that no other dimension has.
+// Returns the symbols of dimension `dim` that stand for the number of sequences: those of the first
+// input that has some, and those of other inputs that occur in no other dimension.
 std::set<std::string> symbols_of_sequences(const ExportedProgram& program, size_t dim) {
   const auto other_symbols = [&](const ExportedInput& input) {
     std::set<std::string> found;
@@ -428,7 +429,7 @@ std::set<std::string> symbols_of_sequences(const ExportedProgram& program, size_
 FewSequences with_sequences(const ExportedProgram& program, size_t dim) {
   const std::set<std::string> symbols = symbols_of_sequences(program, dim);
   if (symbols.empty()) return {};
-  std::set<int64_t> taken;  // by other dimensions
+  std::set<int64_t> taken;  // extents of dimensions
   for (const ExportedInput* input : program.user_inputs()) {
     for (const Extent& extent : program.values[input->value].sizes) taken.insert(extent.size);
   }
@@ -439,7 +440,7 @@ FewSequences with_sequences(const ExportedProgram& program, size_t dim) {
   for (ExportedValue& each : fixed.values) {
     for (Extent& extent : each.sizes) extent = with_symbols(extent, symbols, value);
   }
-  // Guards on sequences alone say nothing about tokens.
+  // Drops guards that depend on the number of sequences only.
   std::erase_if(fixed.guards, [&](const SizeGuard& guard) {
     return !guard.sizes.empty() && std::ranges::all_of(guard.sizes, [&](const Extent& size) {
       return !size.is_fixed() && with_symbols(size, symbols, value).is_fixed();
@@ -477,7 +478,7 @@ std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& pr
     const size_t rank = is_real(own.type) ? 3 : 2;
     if (own.type == ElementType::kBool || own.sizes.size() != rank) continue;
     if (known && own.sizes[1] != *known) continue;
-    // Unless `known` tells, there are fewer sequences than tokens.
+    // Unless `known` is given, fewer sequences than tokens are assumed.
     const bool are_more =
         known || !own.sizes[0].is_fixed() || own.sizes[0].size > own.sizes[1].size;
     const bool fits = own.sizes[1].is_fixed() && own.sizes[1].size > 1 && are_more &&
@@ -517,14 +518,15 @@ InputsSideBySide inputs_side_by_side(const ExportedProgram& program, Columns kin
   return joined_inputs(program, Columns::kOneInput);
 }
 
-std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program) {
-  std::vector<Reading> readings;
+std::vector<Interpretation> interpretations_of(
+    const std::shared_ptr<const ExportedProgram>& program) {
+  std::vector<Interpretation> interpretations;
   const auto add = [&](std::shared_ptr<const ExportedProgram> read, const std::string& words,
                        bool is_turned, int64_t other_sequences) {
     if (read == nullptr) return;
     for (InputMeaning& meaning : possible_meanings(*read)) {
       meaning.other_sequences = other_sequences;
-      readings.push_back({read, std::move(meaning), words, is_turned});
+      interpretations.push_back({read, std::move(meaning), words, is_turned});
     }
   };
   for (const auto& [read, other] : {with_sequences(*program, 0), FewSequences{program}}) {
@@ -534,18 +536,19 @@ std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& p
       const InputsSideBySide beside = inputs_side_by_side(*read, kind);
       add(beside.program, beside.words, false, other);
     }
-    if (other == 0) add(sequences_first(*read), "", true, 0);  // otherwise they come first
+    if (other == 0)
+      add(sequences_first(*read), "", true, 0);  // otherwise sequences are first already
   }
   const FewSequences second = with_sequences(*program, 1);
   add(second.program, "", true, second.other);
-  for (size_t i = 0, count = readings.size(); i < count; ++i) {
-    Reading other = readings[i];
+  for (size_t i = 0, count = interpretations.size(); i < count; ++i) {
+    Interpretation other = interpretations[i];
     const auto meaning = with_marks(*other.program, other.meaning);
     if (!meaning) continue;
     other.meaning = *meaning;
-    readings.push_back(std::move(other));
+    interpretations.push_back(std::move(other));
   }
-  return readings;
+  return interpretations;
 }
 
 }  // namespace arenite::convert

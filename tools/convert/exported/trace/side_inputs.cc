@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the roles of inputs beside tokens and features, by their types, names and examples.
+// Finds the roles of side inputs, such as padding masks and lengths, by their types, names and
+// examples.
 //
 //   "attention_mask" [b, t] of int64  ->  kKept, or else kHidden
 //   "key_padding_mask" [b, t] of bool ->  kHidden, or else kKept
@@ -19,9 +20,9 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kMeaningsMax = 256;  // of several inputs together
+constexpr size_t kMeaningsMax = 256;  // for all inputs together
 
-// The names of roles in Model.arrays, and what a report says of an input with the role.
+// The name of a role in Model.arrays, and its description in the report.
 struct RoleRow {
   const char* name;
   const char* text;
@@ -32,26 +33,27 @@ constexpr RoleRow kRoles[] = {  // by SideRole
     {"hidden", kBecomesLengths},
     {"added", kBecomesLengths},
     {"lengths", kBecomesLengths},
-    {"positions", "is 0, 1, 2, ..., and is not asked for"},
-    {"types", "becomes the types of tokens"},
-    {"causal", "is as in the example, and is not asked for"},
-    {"pairs", "says which tokens see which, --input pairs=FILE"},
-    {"hidden_pairs", "is 1 where a token does not see another one, --input pairs=FILE"},
-    {"added_pairs", "is -infinity where a token does not see another one, --input pairs=FILE"},
-    {"types", "becomes the types of tokens, as some ops read rows of padding"}};
+    {"positions", "is 0, 1, 2, ..., and is not an input of the model"},
+    {"types", "becomes the token types"},
+    {"causal", "is as in the example, and is not an input of the model"},
+    {"pairs", "is a pair mask: --input pairs=FILE"},
+    {"hidden_pairs", "is a pair mask, 1 where a query does not see a key: --input pairs=FILE"},
+    {"added_pairs",
+     "is a pair mask, -infinity where a query does not see a key: --input pairs=FILE"},
+    {"types", "becomes the token types, as other ops than attention read rows of padding"}};
 
 }  // namespace
 
 namespace {
 
-// Returns null if the example is not known.
+// Returns the example of an input; null if the file has none.
 const Array* example_of(const ExportedProgram& program, const ExportedInput& input) {
   const std::vector<const ExportedInput*> inputs = program.user_inputs();
   const auto place = static_cast<size_t>(std::ranges::find(inputs, &input) - inputs.begin());
   return place < program.sample_inputs.size() ? &program.sample_inputs[place] : nullptr;
 }
 
-// Whether an input of this role may have these elements.
+// Whether an input with this role may have the elements of the example.
 bool fits(SideRole role, const Array& example) {
   const Array::Reals values = example.to_reals();
   const auto are_all = [&](const auto& rule) { return std::ranges::all_of(values, rule); };
@@ -76,7 +78,7 @@ std::vector<SideRole> roles_by_shape(const ExportedProgram& program, const Expor
   const ExportedValue& value = program.values[input.value];
   const size_t rank = value.sizes.size();
   if (value.kind != ValueKind::kTensor || rank == 0 || rank > 4) return {};
-  // A square of tokens may be a mask of pairs.
+  // [.., tokens, tokens] may be a mask of pairs.
   const auto& sizes = value.sizes;
   const bool is_square = rank >= 2 && sizes[rank - 1].size == sizes[rank - 2].size &&
                          sizes[rank - 1].symbol == sizes[rank - 2].symbol &&
@@ -90,7 +92,7 @@ std::vector<SideRole> roles_by_shape(const ExportedProgram& program, const Expor
     if (may_be_fixed) roles.insert(roles.begin(), SideRole::kCausal);
     return roles;
   }
-  // [sequences, 1, 1, tokens] is a mask as attention takes it.
+  // Attention takes masks [sequences, 1, 1, tokens].
   for (size_t d = 1; d + 1 < rank; ++d) {
     if (!value.sizes[d].is_fixed() || value.sizes[d].size != 1) return {};
   }
@@ -103,7 +105,7 @@ std::vector<SideRole> roles_by_shape(const ExportedProgram& program, const Expor
     if (!is_whole || rank > 2) return {};
     return {is_position ? SideRole::kPositions : SideRole::kTypes};
   }
-  // An input that is looked up is a sequence of its own.
+  // An input that an embedding reads is a sequence, not a side input.
   const bool is_looked_up = std::ranges::any_of(program.nodes, [&](const Call& node) {
     const Argument* indices = node.op == "embedding" ? node.find("indices") : nullptr;
     const ValueRef* ref = indices != nullptr ? indices->as<ValueRef>() : nullptr;
@@ -179,7 +181,7 @@ std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceSh
     }
     std::string role = kRoles[static_cast<size_t>(side->role)].name;
     if (side->role == SideRole::kCausal) {
-      // The number after the name tells whether visible pairs are 0.
+      // 0 or 1 after the role tells whether visible pairs are 0.
       const Array::Reals pairs = trace_shape.of(side->of).causal_array(*side).to_reals();
       role = fmt::format(
           "{}{}",
@@ -197,7 +199,7 @@ std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceSh
 
 namespace {
 
-// Whether the input may be tokens or features with an axis of their own.
+// Whether the input may be tokens or features, with its own axis.
 bool may_be_sequence(const ExportedProgram& program, const ExportedInput& input) {
   const ExportedValue& value = program.values[input.value];
   const size_t rank = value.sizes.size();
@@ -207,7 +209,8 @@ bool may_be_sequence(const ExportedProgram& program, const ExportedInput& input)
   return is_integer(value.type) ? rank == 1 || rank == 2 : rank >= 1 && rank <= 5;
 }
 
-// Returns the first sequence input with as many tokens as the side, else the first of all.
+// Returns the index of the first sequence input with as many tokens as the side input; 0 if there
+// is none.
 size_t sequence_of(const ExportedProgram& program, const std::vector<const ExportedInput*>& among,
                    const ExportedInput& side) {
   const std::vector<Extent>& sizes = program.values[side.value].sizes;
@@ -252,13 +255,13 @@ std::vector<InputMeaning> possible_meanings(const ExportedProgram& program) {
 
 std::optional<InputMeaning> with_marks(const ExportedProgram& program, InputMeaning meaning) {
   bool has_marks = false;
-  std::set<size_t> marked;  // sequences whose tokens have types
+  std::set<size_t> marked;  // sequence inputs whose tokens have types
   for (SideInput& side : meaning.sides) {
     const bool has_types = side.role == SideRole::kTypes;
     if (!has_types && !tells_length(side)) continue;
     if (!marked.insert(side.of).second) return std::nullopt;
     if (has_types) continue;
-    // Tokens without a type are of type 0.
+    // Tokens have type 0 unless a call gives types, so visible tokens must be 0 in the mask.
     const Array* const example = example_of(program, *side.input);
     const ExportedValue& mask = program.values[side.input->value];
     const bool fits = side.role == SideRole::kHidden && example != nullptr &&

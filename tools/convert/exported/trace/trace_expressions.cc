@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers functions, which are kept as the author's ops until their values are read.
+// Lowers functions, which are unevaluated ops of the program until they are read.
 //
-//   x * torch.sigmoid(1.7 * x)  ->  silu with factors, found by samples
+//   x * torch.sigmoid(1.7 * x)  ->  silu with factors, matched on samples
 //   x / torch.sqrt(y + 1)       ->  x * reciprocal(sqrt(y + 1)), op by op
 //   x.pow(3)                    ->  two products
 
@@ -18,7 +18,7 @@
 namespace arenite::convert {
 namespace {
 
-// Activations that the runtime has under PyTorch's names.
+// Activations that have the same names in PyTorch and the runtime.
 constexpr Activation kPlain[] = {Activation::kRelu,    Activation::kSilu,       Activation::kTanh,
                                  Activation::kSigmoid, Activation::kMish,       Activation::kExp,
                                  Activation::kSqrt,    Activation::kReciprocal, Activation::kLog,
@@ -28,7 +28,7 @@ constexpr size_t kKeptMax = 64;  // functions whose nodes are cached
 
 constexpr int kPowerMax = 4;
 
-// Returns the exponent of pow or square if it is an integer that products make, else 0.
+// Returns the exponent of pow or square if it is an integer from 2 to kPowerMax; else 0.
 int whole_power(const Call& call) {
   if (call.op == "square") return 2;
   const Argument* exponent = call.find("exponent");
@@ -42,19 +42,18 @@ int whole_power(const Call& call) {
 }
 
 constexpr const char* kNoFunction =
-    "the runtime has no op for this function; write it with relu, leaky relu, elu, gelu, silu, "
+    "the function matches no op of the runtime; write it with relu, leaky relu, elu, gelu, silu, "
     "mish, softplus, hard swish, tanh, sigmoid, clamp, exp, log, sin, sqrt, products, quotients or "
     "norms, or run it before or after the model";
 constexpr const char* kReducesColumns =
-    "cannot reduce the columns of a row outside norms; write a sum or a mean as x @ "
-    "torch.ones(width, 1), or output the columns";
+    "columns of a row are reduced outside a norm; write a sum or a mean as x @ torch.ones(width, "
+    "1), or output the columns";
 
 constexpr const char* kMaskOfFeatures =
-    "cannot make a mask of features, as to find padding; give it as a second input, as in def "
+    "a mask is computed from features, as to find padding; give it as a second input, as in def "
     "forward(self, x, padding_mask), with this result as its example";
 
-// Ops without a counterpart in the runtime, by the beginnings of their names, and why, or what to
-// do instead.
+// Prefixes of ops that the runtime does not have, and the message of their refusal.
 struct NoOp {
   std::array<std::string_view, 8> beginnings;
   const char* why;
@@ -88,7 +87,7 @@ constexpr NoOp kNoOps[] = {
      "the model"},
 };
 
-// Returns null if no reason is known.
+// Returns the message for an op that the runtime does not have; null if there is no special one.
 const char* why_no_op(std::string_view op) {
   if (const char* why = why_random(op)) return why;
   const std::string_view known = op.ends_with("_loss") ? "kl_div" : op;
@@ -103,7 +102,9 @@ const char* why_no_op(std::string_view op) {
 }  // namespace
 
 FunctionRef function_of(const LinearExprRef& base, Call call, Shape shape, size_t depth) {
-  refuse_op_if(depth > kExportedLevelsMax, "a function of so many nested ops is not supported");
+  refuse_op_if(
+      depth > kExportedLevelsMax,
+      "a function of the input has too many nested ops; expected fewer, so split it by a layer");
   return std::make_shared<const Function>(
       Function{base, std::make_shared<const Call>(std::move(call)), std::move(shape), depth});
 }
@@ -137,7 +138,7 @@ std::optional<LinearExprRef> stacked_rows(Tracer& tracer, const std::vector<Trac
     rows.push_back(with_shape(tracer.as_sum(part), shape));
   }
   return concat_rows(tracer.builder,
-                     rows_of_sequences(tracer.builder, std::move(rows), Together::kMoved), dim);
+                     rows_of_sequences(tracer.builder, std::move(rows), Combination::kMoved), dim);
 }
 
 Call with_numbers(const Call& given) {
@@ -171,15 +172,15 @@ bool is_reduction(std::string_view op) {
 LinearExprRef Tracer::as_sum(const TracedValue& value) {
   if (const LinearExprRef& elements = value.as<LinearExprRef>()) return elements;
   if (const FunctionRef& function = value.as<FunctionRef>()) return materialise(function);
-  if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.of_constant(constant);
-  refuse_op_if(
-      value.is<ScoresRef>(),
-      "cannot use scores except for the softmax and the product with values, nor output them");
+  if (const ConstantRef& constant = value.as<ConstantRef>()) return builder.constant_expr(constant);
+  refuse_op_if(value.is<ScoresRef>(),
+               "attention scores are used outside a softmax and a product with values, or are "
+               "output; expected no other use");
   refuse_op_if(value.is<ComplexPair>(),
                "complex values are supported only in rotations and Fourier transforms");
   throw NotRecognised(
-      "cannot change the sum or the maximum of scores except in softmax plus one, exp(x - "
-      "m) / (exp(-m) + exp(x - m).sum()); expected scores.softmax(-1)");
+      "the sum or the maximum of scores is used outside a decomposed softmax; expected "
+      "scores.softmax(-1), or softmax plus one, exp(x - m) / (exp(-m) + exp(x - m).sum())");
 }
 
 FunctionRef Tracer::as_function(const TracedValue& value) {
@@ -188,7 +189,8 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
   const auto base = [](const LinearExprRef& of) {
     return std::make_shared<const Function>(Function{.base = of, .shape = of->shape});
   };
-  // A multiple of a base has its factor among the constants of the formula.
+  // The factor of a multiple becomes an op of the function, so that its constants include the
+  // factor.
   const auto applied = [](const char* op, const FunctionRef& of, const Array& number) {
     Call call = {.op = op, .arguments = {{"self", traced(of)}, {"other", number}}};
     return function_of(of->base, std::move(call), of->shape, of->depth + 1);
@@ -200,9 +202,9 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
   const auto are_even = [](const std::vector<double>& numbers) {
     return std::ranges::all_of(numbers, [&](double each) { return each == numbers[0]; });
   };
-  if (const auto shifted = columns_of_node(builder, elements);
-      shifted && elements->terms.size() > 1 && are_even(shifted->factors) &&
-      are_even(shifted->offsets)) {
+  if (const auto shifted = folded_input(builder, elements); shifted && elements->terms.size() > 1 &&
+                                                            are_even(shifted->factors) &&
+                                                            are_even(shifted->offsets)) {
     const FunctionRef bare = base(shifted->value);
     const double factor = shifted->factors[0];
     const FunctionRef times = factor == 1.0 ? bare : applied("mul", bare, number(factor));
@@ -211,10 +213,10 @@ FunctionRef Tracer::as_function(const TracedValue& value) {
   return base(builder.materialised(elements));
 }
 
-// Keeps any op on single elements or rows as a function.
+// Keeps an op on single elements or rows as a Function.
 std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   const GraphBuilder& builder = tracer.builder;
-  // Truth values of the model, such as any() over its tokens, are 0 and 1 already.
+  // A boolean value, such as any() over tokens, consists of 0 and 1 already.
   const TracedValue* const self = value_of(call, "self");
   const bool is_truth = self != nullptr && self->type == ElementType::kBool;
   if (call.op == "to" && is_truth && self->is<LinearExprRef>()) return *self;
@@ -225,7 +227,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
                             : "the runtime has no such op; leave it out of the exported part, or "
                               "write it with linear layers, norms and activations");
   }
-  LinearExprRef base, other;  // a second base
+  LinearExprRef base, other;  // the base of all arguments, and a different one
   Shape shape;
   size_t depth = 0;
   Call formula = bind<TracedRef>(call, [&](const TracedRef& input) -> Argument {
@@ -241,15 +243,15 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
     return traced(function);
   });
   if (other != nullptr) {
-    if (is_decomposed(call.op)) return made_of_others(tracer, call);
+    if (is_decomposed(call.op)) return lower_decomposition(tracer, call);
     throw NotRecognised(
         call.op == "where" || call.op == "masked_fill"
-            ? "cannot choose between values by a condition on features or on a whole sequence; "
-              "give it as a second input c [sequences, tokens, 1] of 0.0 and 1.0, and write c * y "
-              "+ (1 - c) * z"
-            : "cannot combine two values of the model except by a sum, a product or a quotient");
+            ? "where or masked_fill has a condition on features or on a whole sequence; give it as "
+              "a second input c [sequences, tokens, 1] of 0.0 and 1.0, and write c * y + (1 - c) * "
+              "z"
+            : "an op combines two values of the model; expected a sum, a product or a quotient");
   }
-  // Functions of token ids may become positions.
+  // Functions of token ids may be positions, so they are kept even if the runtime lacks the op.
   if (why != nullptr && !(base != nullptr && is_of_ids(builder, *base))) throw NotRecognised(why);
   if (call.op == "gather" && value_of(call, "index") != nullptr) {
     shape = shape_of(*value_of(call, "index"));
@@ -262,7 +264,7 @@ std::optional<TracedValue> function_op(Tracer& tracer, const Call& call) {
   return function_of(base, std::move(formula), std::move(shape), depth);
 }
 
-// Names the first op that computes with the ids.
+// The message names the first op that reads the ids.
 void Tracer::require_no_ids(const Function& function) const {
   if (!is_of_ids(builder, *function.base)) return;
   FunctionRef first = std::make_shared<const Function>(function);
@@ -276,7 +278,7 @@ void Tracer::require_no_ids(const Function& function) const {
 
 namespace {
 
-// Adds a token table of zeros to a lookup of types, which the runtime reads with the ids.
+// Adds a zero token table to a lookup of token types, since the runtime looks both up together.
 void add_zeros_of_tokens(GraphBuilder& builder, const LinearExpr& types) {
   const int64_t rows = builder.graph.inputs.at(builder.row_axis()).vocab_size;
   auto* const node = builder.graph.as<EmbeddingNode>(builder.producer(types.front()).node);
@@ -288,7 +290,7 @@ void add_zeros_of_tokens(GraphBuilder& builder, const LinearExpr& types) {
 
 }  // namespace
 
-// Returns a mask as a function of the types of tokens.
+// Adds a padding mask as an input of token types, and returns the mask as a function of these.
 TracedValue Tracer::marks_input(const ExportedValue& value) {
   builder.graph.inputs.at(builder.row_axis()).token_types = 2;
   const FunctionRef types =
@@ -300,7 +302,7 @@ TracedValue Tracer::marks_input(const ExportedValue& value) {
   return function_of(types->base, std::move(call), types->shape, 1);
 }
 
-// Returns features, with the columns of masks marked as such.
+// Adds an input of features, and records its columns of padding masks.
 LinearExprRef Tracer::marked_features(const ExportedInput& input, const Shape& shape) {
   const LinearExprRef features = features_input(builder, shape);
   GraphInput& own = builder.graph.inputs.at(builder.row_axis());
@@ -313,7 +315,7 @@ LinearExprRef Tracer::marked_features(const ExportedInput& input, const Shape& s
 
 LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vector<double>& table) {
   LinearExprRef& known = numbers_of_ids_[{builder.column_of(ids->front()), table}];
-  if (known == nullptr && builder.is_node(ids->front())) {  // a column of 0 and 1
+  if (known == nullptr && builder.is_node(ids->front())) {  // ids are a feature column of 0 and 1
     Shape shape = ids->shape;
     shape.push_back(1);
     WeightRef step;
@@ -336,7 +338,7 @@ LinearExprRef Tracer::looked_up_number(const LinearExprRef& ids, const std::vect
 LinearExprRef Tracer::materialise(const FunctionRef& function) {
   if (function->is_base()) return function->base;
   const ScopedAxis on(builder, *function->base);
-  if (is_of_ids(builder, *function->base)) return of_ids(*this, *function);
+  if (is_of_ids(builder, *function->base)) return lookup_of_function(*this, *function);
   const Level level;
   for (const auto& [known, made] : made_functions_) {
     if (known == function->call) return made;
@@ -355,12 +357,12 @@ LinearExprRef Tracer::materialise(const FunctionRef& function) {
 
 namespace {
 
-LinearExprRef activated(GraphBuilder& builder, const LinearExprRef& base,
-                        const FoundActivation& found) {
+LinearExprRef add_activation_node(GraphBuilder& builder, const LinearExprRef& base,
+                                  const FoundActivation& found) {
   const auto with_offset = [&](const LinearExprRef& value, double offset) {
     if (offset == 0.0) return value;
     const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
-    return sum(value, builder.of_constant(number), 1.0);
+    return sum(value, builder.constant_expr(number), 1.0);
   };
   const LinearExprRef inner = with_offset(scaled(base, found.scale_in), found.offset_in);
   LinearExprRef value = scaled(activation(builder, inner, found.activation), found.scale_out);
@@ -368,8 +370,9 @@ LinearExprRef activated(GraphBuilder& builder, const LinearExprRef& base,
   return with_offset(value, found.offset_out);
 }
 
-// Normalisation to length 1 is an op of its own.
-LinearExprRef normalised(GraphBuilder& builder, const LinearExprRef& base, const NormSpec& spec) {
+// Adds a norm node; an RMS norm whose gain gives length 1 becomes an L2 norm.
+LinearExprRef add_norm_node(GraphBuilder& builder, const LinearExprRef& base,
+                            const NormSpec& spec) {
   const auto width = static_cast<uint32_t>(spec.gain.size());
   const double length_one = 1.0 / std::sqrt(static_cast<double>(width));
   const bool is_length = !(spec.epsilon > 0.0) && spec.kind == NormKind::kRms &&
@@ -400,7 +403,7 @@ LinearExprRef Tracer::materialise_named(const Function& function) {
   const auto found = find_function(function, budget_);
   if (!found) return op_on_nodes(function);
   if (const auto* spec = std::get_if<NormSpec>(&*found)) {
-    return normalised(builder, function.base, *spec);
+    return add_norm_node(builder, function.base, *spec);
   }
   if (const auto* node = std::get_if<RowFunctionNode>(&*found)) {
     return normalize(builder, function.base, node->kind);
@@ -416,11 +419,11 @@ LinearExprRef Tracer::materialise_named(const Function& function) {
     const LinearExprRef squares = scaled(product(builder, relu, relu), xielu->squares);
     return sum(sum(squares, elu, xielu->elu), function.base, xielu->linear - xielu->elu);
   }
-  return activated(builder, function.base, std::get<FoundActivation>(*found));
+  return add_activation_node(builder, function.base, std::get<FoundActivation>(*found));
 }
 
-// Lowers a sum or a mean of each row's columns to a product with ones; nullopt for any other
-// function.
+// Lowers a sum or a mean over the columns of each row to a linear layer of ones. Returns nullopt
+// for any other function.
 std::optional<LinearExprRef> Tracer::sum_of_columns(const Function& function) {
   const Call& call = *function.call;
   if (!is_one_of(call.op, {"sum", "mean"}) || function.shape == function.base->shape) {
@@ -438,7 +441,7 @@ std::optional<LinearExprRef> Tracer::sum_of_columns(const Function& function) {
 
 namespace {
 
-// Returns the number that meets the only value of the call; nullopt for two values, or an array.
+// Returns the scalar operand of a binary op with one traced value; nullopt for any other call.
 std::optional<double> number_in(const Call& call) {
   if (values_of(call).size() != 1 || call.real("alpha", 1.0) != 1.0) return std::nullopt;
   for (const char* name : {"self", "other"}) {
@@ -461,7 +464,8 @@ FunctionRef input_of(const FunctionRef& function) {
 
 }  // namespace
 
-// Returns kind(x + number), as sqrt(x + number) or 1 / (x + number), as a node.
+// Lowers kind(x + number), such as sqrt(x + number), to an activation node with the number as
+// parameter.
 LinearExprRef Tracer::of_shifted(Activation kind, const FunctionRef& function) {
   const bool is_shifted = is_op(function, "add");
   const FunctionRef of = is_shifted ? input_of(function) : function;
@@ -471,7 +475,7 @@ LinearExprRef Tracer::of_shifted(Activation kind, const FunctionRef& function) {
   return activation(builder, builder.materialised(value), {kind, number});
 }
 
-// Lowers roots, powers, logarithms, sines and quotients; nullopt for any other function.
+// Lowers roots, powers, logarithms, sines and quotients. Returns nullopt for any other function.
 std::optional<LinearExprRef> Tracer::root_or_quotient(const Function& function) {
   const Call& call = *function.call;
   const auto part = [&](const char* name) { return value_as<FunctionRef>(call, name); };
@@ -489,13 +493,13 @@ std::optional<LinearExprRef> Tracer::root_or_quotient(const Function& function) 
   if (call.op == "log") return of_shifted(Activation::kLog, part("self"));
   const auto shifted = [&](Activation kind, double offset, double factor) {
     const auto number = std::make_shared<const Constant>(kNoValue, Array::real({}, {offset}));
-    const LinearExprRef value = sum(as_sum(part("self")), builder.of_constant(number), 1.0);
+    const LinearExprRef value = sum(as_sum(part("self")), builder.constant_expr(number), 1.0);
     return scaled(activation(builder, value, {kind}), factor);
   };
   if (call.op == "expm1") {
     const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
     return sum(activation(builder, as_sum(part("self")), {Activation::kExp}),
-               builder.of_constant(one), -1.0);
+               builder.constant_expr(one), -1.0);
   }
   if (call.op == "log1p") return shifted(Activation::kLog, 1.0, 1.0);
   if (call.op == "log2") return shifted(Activation::kLog, 0.0, 1.0 / std::numbers::ln2);
@@ -517,13 +521,13 @@ std::optional<LinearExprRef> Tracer::root_or_quotient(const Function& function) 
   return scaled(inverse(part("other")), number);
 }
 
-// Lowers the function's last op on inputs that are nodes. A function of an unknown function is
-// unknown, too: the refusal names the author's whole formula.
+// Lowers only the last op of the function; its arguments become nodes first. If the op is unknown,
+// the refusal names the outermost function.
 LinearExprRef Tracer::op_on_nodes(const Function& function) {
   if (const auto sums = sum_of_columns(function)) return *sums;
   if (const auto made = root_or_quotient(function)) return *made;
   const Call& call = *function.call;
-  std::vector<FunctionRef> inputs;  // of the same base, without names of their own
+  std::vector<FunctionRef> inputs;  // without names, so that all get that of `function`
   bool is_of_base = true, has_shapes = true;
   for (const TracedValue& value : values_of(call)) {
     const Function& input = *value.as<FunctionRef>();
@@ -563,11 +567,13 @@ LinearExprRef Tracer::op_on_nodes(const Function& function) {
   };
   const TracedValue made = run([&](const FunctionRef& input) { return as_sum(input); });
   if (made.is<FunctionRef>()) {
-    // The result is a function again: the op is retried on nodes, which have no factors left.
+    // The op kept a factor of its argument and made a function again, so it is retried on
+    // materialised arguments.
     return as_sum(
         run([&](const FunctionRef& input) { return builder.materialised(as_sum(input)); }));
   }
-  // Factors of columns go into a layer that follows; others, such as those of heads, become a node.
+  // A following layer absorbs factors of columns. Other factors, such as those of heads, get a
+  // node.
   const LinearExprRef value = as_sum(made);
   return has_factors_of_heads(builder, value) ? builder.materialised(value) : value;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowers ops on values of the model: sums, factors, norms, pooling, and ops made of others.
+// Lowers sums, factors, norms, pooling, softmax over rows, and ops with a decomposition.
 //
 //   x * 2 + c  ->  linear expression: factor 2, and a term of constants
 //   x.mean(1)  ->  select mean(x), one row per sequence
@@ -26,11 +26,11 @@ namespace arenite::convert {
 
 namespace {
 
-// Default epsilon of torch.nn.RMSNorm: that of float32.
+// The default epsilon of torch.nn.RMSNorm, that of float32.
 constexpr double kFloatEpsilon = 0x1p-23;
 
-constexpr int64_t kSummedMax = 64;    // parts of a sum over a dimension
-constexpr int64_t kMatrixRowMax = 4;  // of matrices that columns are multiplied with
+constexpr int64_t kSummedMax = 64;    // terms of a sum over a dimension
+constexpr int64_t kMatrixRowMax = 4;  // columns of small matrices that multiply rows
 
 Array array_like(const LinearExprRef& value) {
   return Array::of_shape(value->shape, ElementType::kF32);
@@ -70,12 +70,13 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
   if (!is_layer && !is_one_of(call.op, {"rms_norm", "_fused_rms_norm"})) return std::nullopt;
   const TracedValue input = values_of(call).at(0);
   const std::vector<int64_t> shape = call.integers("normalized_shape");
-  refuse_op_if(shape.size() != 1,
-               "cannot normalize over several dimensions; expected a norm of each token, as "
-               "nn.LayerNorm(width)");
+  refuse_op_if(
+      shape.size() != 1,
+      "the norm is over several dimensions; expected a norm of each token, as nn.LayerNorm(width)");
   const Shape rows = shape_of(input);
-  refuse_op_if(rows.empty() || rows.back() != shape[0] || shape[0] < 1,
-               "the norm and its input have different widths; expected equal widths");
+  refuse_op_if(
+      rows.empty() || rows.back() != shape[0] || shape[0] < 1,
+      "the norm and its input have different widths; expected a norm over the last dimension");
   const auto width = static_cast<size_t>(shape[0]);
   NormSpec spec;
   spec.kind = is_layer ? NormKind::kLayer : NormKind::kRms;
@@ -95,7 +96,7 @@ std::optional<TracedValue> norm_op(Tracer& tracer, const Call& call) {
 
 namespace {
 
-LinearExprRef applied(Tracer& tracer, const char* op, const TracedValue& value) {
+LinearExprRef unary_op(Tracer& tracer, const char* op, const TracedValue& value) {
   const LinearExprRef& elements = value.as<LinearExprRef>();
   const bool is_sum = elements && elements->terms.size() == 1;
   const TracedValue settled = is_sum ? tracer.builder.materialised(elements) : value;
@@ -103,7 +104,7 @@ LinearExprRef applied(Tracer& tracer, const char* op, const TracedValue& value) 
   return tracer.as_sum(tracer.trace(call).at(0));
 }
 
-// Counts the terms that are embeddings if all others are tables; nullopt for any other value.
+// Counts the terms that are embeddings. Returns nullopt unless all other terms are tables.
 std::optional<size_t> embeddings_in(const GraphBuilder& builder, const LinearExpr& value) {
   size_t embeddings = 0;
   for (const Term& term : value.terms) {
@@ -118,9 +119,9 @@ std::optional<size_t> embeddings_in(const GraphBuilder& builder, const LinearExp
   return embeddings;
 }
 
-// Returns the sum, product or quotient of two values of the model; nullopt if both are functions of
-// one base.
-std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const TracedValue& self,
+// Lowers a sum, product or quotient of two values of the model. Returns nullopt for products and
+// quotients of functions of one base.
+std::optional<TracedValue> binary_op(Tracer& tracer, const Call& call, const TracedValue& self,
                                      const TracedValue& other) {
   GraphBuilder& builder = tracer.builder;
   const bool is_sum = is_one_of(call.op, {"add", "sub"});
@@ -130,12 +131,13 @@ std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const Tra
     const FunctionRef g = tracer.as_function(other);
     if (f->base == g->base || are_same(*f->base, *g->base)) return std::nullopt;
     if (call.op == "mul") return product(builder, tracer.as_sum(self), tracer.as_sum(other));
-    if (!is_sum) return product(builder, tracer.as_sum(self), applied(tracer, "reciprocal", other));
+    if (!is_sum)
+      return product(builder, tracer.as_sum(self), unary_op(tracer, "reciprocal", other));
   }
   const bool are_embedded =
       embeddings_in(builder, *tracer.as_sum(self)) && embeddings_in(builder, *tracer.as_sum(other));
-  // Parts of a rotation stay as they are. Tables added to an embedding stay, too: they become one
-  // op.
+  // Materialises sums, but not parts of a rotation, and not an embedding plus tables: these become
+  // one op.
   const auto settled = [&](const TracedValue& value) {
     const LinearExprRef elements = tracer.as_sum(value);
     const bool waits = elements->terms.size() < 2 || elements->has_own_factors() ||
@@ -144,14 +146,14 @@ std::optional<TracedValue> op_of_two(Tracer& tracer, const Call& call, const Tra
   };
   const LinearExprRef first = settled(self);
   const std::vector<LinearExprRef> both =
-      rows_of_sequences(builder, {first, settled(other)}, Together::kProduct);
+      rows_of_sequences(builder, {first, settled(other)}, Combination::kProduct);
   const double alpha = call.real("alpha", 1.0);
   return sum(both[0], both[1], call.op == "add" ? alpha : -alpha);
 }
 
 }  // namespace
 
-// Lowers sums of values, and values times constants.
+// Lowers sums and products, of two values or of a value and a constant.
 std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   const std::string& op = call.op;
   if (op == "neg") {
@@ -164,7 +166,7 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   const TracedValue* self = value_of(call, "self");
   const TracedValue* other = value_of(call, "other");
   if (self && other && !self->is_constant() && !other->is_constant()) {
-    return op_of_two(tracer, call, *self, *other);
+    return binary_op(tracer, call, *self, *other);
   }
   const bool is_first = self != nullptr && !self->is_constant();
   const TracedValue* const value = is_first ? self : other;
@@ -181,13 +183,13 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   auto table = value_as<ConstantRef>(call, constant_name);
   if (!table) table = std::make_shared<const Constant>(kNoValue, *constant);
   return sum(scaled(elements, is_first ? factors.self : factors.other),
-             tracer.builder.of_constant(table), is_first ? factors.other : factors.self);
+             tracer.builder.constant_expr(table), is_first ? factors.other : factors.self);
 }
 
 namespace {
 
-// Reduces all dimensions of tokens at once, such as those of an image; nullopt if other dimensions
-// are among these.
+// Reduces several dimensions of tokens by one op, such as lines and columns of an image. Returns
+// nullopt if other dimensions are reduced.
 std::optional<TracedValue> reduced_at_once(Tracer& tracer, const Call& call,
                                            const TracedValue& input,
                                            const std::vector<size_t>& dims) {
@@ -241,7 +243,7 @@ TracedValue reduced_in_turn(Tracer& tracer, const Call& call, const TracedValue&
   return with_shape(tracer.as_sum(value), left);
 }
 
-// Pools along `axis`, which keeps extent 1, to one row per sequence.
+// Reduces dimension `axis`, which steps through tokens, to extent 1: one row per sequence.
 LinearExprRef pooled_row(GraphBuilder& builder, const LinearExprRef& value, size_t axis,
                          SelectKind kind) {
   Shape shape = value->shape;
@@ -249,8 +251,8 @@ LinearExprRef pooled_row(GraphBuilder& builder, const LinearExprRef& value, size
   return with_shape(pooled(builder, value, axis, kind), shape);
 }
 
-// Returns the mean along `axis`, which keeps extent 1: of all tokens, or of columns as a product
-// with constants.
+// Returns the mean along `axis`, which keeps extent 1: pooling over tokens, or a linear layer over
+// columns.
 LinearExprRef mean_along(GraphBuilder& builder, const LinearExprRef& value, size_t axis) {
   if (is_along_tokens(builder, *builder.materialised(value), axis)) {
     return pooled_row(builder, value, axis, SelectKind::kMean);
@@ -268,21 +270,23 @@ LinearExprRef mean_along(GraphBuilder& builder, const LinearExprRef& value, size
   return permuted(linear(builder, permuted(value, order), ones, {}), order);
 }
 
-// Returns 1 / (tokens - without) of each sequence, [sequences, 1, 1], for [sequences, tokens,
-// columns].
-LinearExprRef inverse_of_tokens(GraphBuilder& builder, const LinearExprRef& value, double without) {
+// Returns 1 / (tokens - without) for each sequence of a value [sequences, tokens, columns], as
+// [sequences, 1, 1].
+LinearExprRef inverse_token_count(GraphBuilder& builder, const LinearExprRef& value,
+                                  double without) {
   const Shape shape = {value->shape[0], value->shape[1], 1};
   const auto one = std::make_shared<const Constant>(kNoValue, Array::real({}, {1.0}));
   const auto ones =
-      columns_of_constants(builder, stretched(builder.of_constant(one), shape), value);
+      columns_of_constants(builder, stretched(builder.constant_expr(one), shape), value);
   refuse_op_if(!ones,
-               "cannot count the tokens of this value; expected [sequences, tokens, columns]");
+               "the variance of a value of this shape needs the number of tokens; expected "
+               "[sequences, tokens, columns]");
   const LinearExprRef count = scaled(pooled_row(builder, *ones, 1, SelectKind::kMean),
                                      static_cast<double>(value->shape[1]));
   return activation(builder, count, {Activation::kReciprocal, -without});
 }
 
-// Returns the mean square of the distance to the mean, or its root, in two passes without
+// Lowers var and std: the mean square of the distance to the mean, or its root. Two passes avoid
 // cancellation.
 LinearExprRef deviation_of_rows(Tracer& tracer, const Call& call, const LinearExprRef& value,
                                 size_t axis) {
@@ -293,30 +297,31 @@ LinearExprRef deviation_of_rows(Tracer& tracer, const Call& call, const LinearEx
   const double without = call.has("correction")        ? call.real("correction")
                          : call.flag("unbiased", true) ? 1.0
                                                        : 0.0;
-  refuse_op_if(without >= extent,
-               "the correction leaves no tokens to divide by; expected less than their number");
+  refuse_op_if(
+      without >= extent,
+      "the correction of the variance is not less than the number of tokens; use a smaller one");
   const LinearExprRef squares = product(builder, distance, distance);
   LinearExprRef variance = mean_along(builder, squares, axis);
   const bool is_counted = without != 0.0 && tracer.has_open_length() && axis != 0 &&
                           value->shape.size() == 3 && is_along_tokens(builder, *squares, axis);
   if (is_counted) {
     const LinearExprRef inverse =
-        inverse_of_tokens(builder, axis == 1 ? squares : transposed(squares), without);
+        inverse_token_count(builder, axis == 1 ? squares : transposed(squares), without);
     variance = product(builder, scaled(variance, extent), inverse);
   } else {
     variance = scaled(variance, extent / (extent - without));
   }
-  return call.op == "var" ? variance : applied(tracer, "sqrt", variance);
+  return call.op == "var" ? variance : unary_op(tracer, "sqrt", variance);
 }
 
-// log(sum(exp(x - max(x)))) + max(x)
+// Lowers logsumexp: log(sum(exp(x - max(x)))) + max(x).
 LinearExprRef log_of_sum(Tracer& tracer, const LinearExprRef& value, size_t axis) {
   GraphBuilder& builder = tracer.builder;
   const LinearExprRef most = pooled_row(builder, value, axis, SelectKind::kMax);
-  const LinearExprRef parts = applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
+  const LinearExprRef parts = unary_op(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
   const LinearExprRef total = scaled(pooled_row(builder, parts, axis, SelectKind::kMean),
                                      static_cast<double>(value->shape[axis]));
-  return sum(applied(tracer, "log", builder.materialised(total)), most, 1.0);
+  return sum(unary_op(tracer, "log", builder.materialised(total)), most, 1.0);
 }
 
 bool is_euclidean(const Call& call) {
@@ -324,19 +329,19 @@ bool is_euclidean(const Call& call) {
   return !call.has(name) || call.real(name) == 2.0;
 }
 
-// Returns the root of the sum of squares along one dimension, or several.
+// Lowers an L2 norm along one or more dimensions: the root of the sum of squares.
 TracedValue length_of(Tracer& tracer, const Call& call, const TracedValue& input) {
   const LinearExprRef squares = product(tracer.builder, tracer.as_sum(input), tracer.as_sum(input));
   const Call sum_of_squares = {.op = "sum",
                                .arguments = {{"self", traced(squares)},
                                              {"dim", call.argument("dim")},
                                              {"keepdim", call.flag("keepdim", false)}}};
-  return applied(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
+  return unary_op(tracer, "sqrt", tracer.trace(sum_of_squares).at(0));
 }
 
-// Returns the elements of a value, if they are known or the value is a function that leaves no
-// columns, or an elementwise one along the token axis; else null.
-LinearExprRef known_elements(Tracer& tracer, const TracedValue& value, size_t axis) {
+// Returns the elements of a value. For a function, lowers it if it reduces the columns, or is
+// elementwise and `axis` steps through tokens; else returns null.
+LinearExprRef elements_to_pool(Tracer& tracer, const TracedValue& value, size_t axis) {
   const FunctionRef& function = value.as<FunctionRef>();
   if (!function) return value.as<LinearExprRef>();
   const bool is_of_tokens = function->shape == function->base->shape &&
@@ -353,8 +358,8 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   const TracedValue input = values_of(call).at(0);
   const Shape shape = shape_of(input);
   refuse_op_if(!call.has("dim"),
-               "cannot reduce all tokens and columns to one number; expected one row for each "
-               "sequence, as x.mean(1), and the rest in your program");
+               "all tokens and columns are reduced to one number; expected one row for each "
+               "sequence, as x.mean(1), and other reductions in your program");
   const std::vector<int64_t> dims = call.integers("dim");
   if (dims.size() > 1 && is_one_of(op, {"mean", "sum", "amax"})) {
     return reduced_in_turn(tracer, call, input);
@@ -362,14 +367,14 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   const bool is_length = is_one_of(op, {"linalg_vector_norm", "norm"}) && is_euclidean(call);
   if (is_length && dims.size() > 1) return length_of(tracer, call, input);
   refuse_op_if(dims.size() != 1,
-               "cannot reduce several dimensions at once; expected only the tokens, as x.mean(1), "
-               "and the rest in your program");
+               "cannot reduce several dimensions at once; reduce only the token dimension, as "
+               "x.mean(1), and the others in separate ops");
   GraphBuilder& builder = tracer.builder;
   const size_t axis = call.dimension(dims[0], shape.size());
-  const LinearExprRef elements = known_elements(tracer, input, axis);
+  const LinearExprRef elements = elements_to_pool(tracer, input, axis);
   const bool is_last = axis + 1 == shape.size();
   const bool is_sum = op == "mean" || op == "sum";
-  // A product with small matrices, such as a rotation, is a sum of a row's elements.
+  // A product with small matrices, such as a rotation, sums elements of a row.
   const bool is_part = is_sum && elements && elements->has_own_factors() &&
                        elements->terms.size() == 1 && shape[axis] <= kMatrixRowMax;
   if (is_last && !is_part && (!elements || !is_along_tokens(builder, *elements, axis))) {
@@ -391,12 +396,12 @@ std::optional<TracedValue> pooling_op(Tracer& tracer, const Call& call) {
   const bool is_most = is_one_of(op, {"amax", "max"}) || (is_bool && op == "any");
   refuse_op_if(
       !is_sum && !is_deviation && !is_least && !is_most,
-      "the runtime pools tokens by mean, sum, maximum, minimum, variance, deviation, first, last, "
-      "or softmax weights; compute other statistics of the input before the model");
+      "tokens are pooled by an unsupported statistic; expected mean, sum, maximum, minimum, "
+      "variance, deviation, first, last or softmax weights, so compute others before the model");
   const LinearExprRef value = tracer.as_sum(input);
   if (is_sum && shape[axis] <= kSummedMax && !is_along_tokens(builder, *value, axis)) {
     refuse_op_if(shape[axis] == 0,
-                 "cannot sum over an empty dimension; expected at least one element");
+                 "the sum is over an empty dimension; expected at least one element");
     for (int64_t i = 0; i < shape[axis]; ++i) {
       const LinearExprRef part = selected(value, static_cast<int64_t>(axis), i);
       result = result == nullptr ? part : sum(result, part, 1.0);
@@ -427,21 +432,21 @@ bool is_log_softmax(std::string_view op) {
 
 namespace {
 
-// exp(x - max(x)) / sum(exp(x - max(x)))
+// Lowers a softmax over tokens: exp(x - max(x)) / sum(exp(x - max(x))).
 LinearExprRef softmax_over_tokens(Tracer& tracer, const LinearExprRef& value, size_t axis) {
   GraphBuilder& builder = tracer.builder;
   if (const auto made = softmax_of_groups(builder, value, axis)) return *made;
   const LinearExprRef most = pooled_row(builder, value, axis, SelectKind::kMax);
   const LinearExprRef weights =
-      applied(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
+      unary_op(tracer, "exp", builder.materialised(sum(value, most, -1.0)));
   const LinearExprRef mean = pooled_row(builder, weights, axis, SelectKind::kMean);
   const LinearExprRef total = scaled(mean, static_cast<double>(value->shape[axis]));
-  return product(builder, weights, applied(tracer, "reciprocal", total));
+  return product(builder, weights, unary_op(tracer, "reciprocal", total));
 }
 
 }  // namespace
 
-// Lowers a softmax over columns, such as that of a classifier, or over all tokens for each column.
+// Lowers a softmax over columns, as in a classifier, or over all tokens for each column.
 std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   const bool is_log = is_log_softmax(call.op);
   if (!is_log && !is_softmax(call.op)) return std::nullopt;
@@ -450,8 +455,8 @@ std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
   const LinearExprRef value = tracer.builder.materialised(given);
   if (is_along_tokens(tracer.builder, *value, dim)) {
     refuse_op_if(is_log,
-                 "a logarithm of a softmax over tokens is not supported; output the values, and "
-                 "take it in your program");
+                 "log_softmax is over tokens; expected one over columns, so output the values and "
+                 "compute it in your program");
     return softmax_over_tokens(tracer, value, dim);
   }
   std::vector<size_t> order(value->shape.size());
@@ -467,7 +472,7 @@ std::optional<TracedValue> softmax_of_rows(Tracer& tracer, const Call& call) {
 
 namespace {
 
-// Runs the parts of a decomposition: on traced values, or on constants, which are computed.
+// Runs the ops of a decomposition: traces them, or computes those on constants.
 class TracedOps : public OpRunner {
  public:
   explicit TracedOps(Tracer& tracer) : tracer_(tracer) {}
@@ -479,7 +484,7 @@ class TracedOps : public OpRunner {
   }
   Array like(const Argument& tensor) const override {
     const auto* ref = tensor.as<TracedRef>();
-    refuse_op_if(ref == nullptr, "the arguments are not known; expected tensors");
+    refuse_op_if(ref == nullptr, "an argument of the op is no tensor; expected tensors");
     return Array::of_shape(shape_of(**ref), type_of(**ref));
   }
   bool is_fixed(const Argument& tensor) const override { return is<ScoresRef>(tensor); }
@@ -497,7 +502,7 @@ class TracedOps : public OpRunner {
 
 }  // namespace
 
-// Lowers a product with weights plus a bias to a linear layer.
+// Lowers addmm with constant weights and bias to a linear layer.
 std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
   const TracedValue* added = value_of(call, "self");
   const TracedValue* value = value_of(call, "mat1");
@@ -511,14 +516,14 @@ std::optional<TracedValue> layer_op(Tracer& tracer, const Call& call) {
 }
 
 std::optional<TracedValue> decomposed_op(Tracer& tracer, const Call& call) {
-  // An op that has a rule may be a function of one value.
+  // An op with an evaluation rule may be kept as a Function.
   if (!is_decomposed(call.op)) return std::nullopt;
   if (op_rules().contains(call.op) && !mixes_columns(tracer, call)) return std::nullopt;
-  return made_of_others(tracer, call);
+  return lower_decomposition(tracer, call);
 }
 
-std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
-  // A mask that is no constant is refused as a mask, and not as an addend.
+std::optional<TracedValue> lower_decomposition(Tracer& tracer, const Call& call) {
+  // A mask that depends on the input is refused here, so that the message calls it a mask.
   const TracedValue* mask = value_of(call, "attn_mask");
   if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {
     const LinearExprRef added = mask->is_constant() ? nullptr : tracer.as_sum(*mask);
@@ -526,7 +531,7 @@ std::optional<TracedValue> made_of_others(Tracer& tracer, const Call& call) {
       tracer.array_of(*mask);
     }
   }
-  // Functions become values of nodes.
+  // Materialise functions as graph values before the op is decomposed.
   const Call settled = bind<TracedRef>(call, [&](const TracedRef& ref) -> Argument {
     if (!ref->is<FunctionRef>() || is_of_ids(tracer.builder, *ref)) return ref;
     return traced({tracer.as_sum(*ref), ref->type});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces a program in one reading after the other, until one is recognised as an attention model.
+// Traces a program under one interpretation of its input after the other, until one is recognised.
 #include <exception>
 
 #include "convert/exported/trace/trace_program.h"
@@ -8,10 +8,10 @@
 namespace arenite::convert {
 namespace {
 
-constexpr size_t kColumnNodesMax = 64;  // more are tried as another reading
+constexpr size_t kColumnNodesMax = 64;  // for more, other interpretations are tried
 
-// Replaces masks that show the made-up pairs of the trace by masks that each call gives. Throws
-// InputError if no attention has such a mask.
+// Replaces masks of the made-up pairs by masks that each call of the model gets. Throws InputError
+// if no attention has such a mask.
 void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& producer) {
   for (const SideInput& side : trace_shape.sides()) {
     if (!gives_pairs(side)) continue;
@@ -34,22 +34,22 @@ void take_pairs(Graph& graph, const TraceShape& trace_shape, const std::string& 
       }
       if (!is_of_pairs(mask)) continue;
       is_taken = true;
-      // Terms of pairs that the trace hid are not known.
+      // The bias of pairs that the made-up mask hides is not known.
       refuse_if(attention->terms != nullptr || !attention->slopes.empty(),
-                "{}: '{}' adds a bias to the scores of the pairs that input {} shows; expected no "
-                "bias beside such an input",
+                "{}: '{}' adds a bias to scores that input {} masks; expected no bias in attention "
+                "with such an input",
                 quote(producer), graph.node(value).name, quote(side.input->name));
     }
     if (is_taken) continue;
     throw InputError(
-        "{}: input {}: no attention mask hides exactly the pairs that are 0 there; expected it in "
-        "place of a mask, as in masked_fill(adjacency == 0, -inf)",
+        "{}: input {} is a pair mask, but no attention uses it as its whole mask; expected a use "
+        "such as masked_fill(adjacency == 0, -inf)",
         quote(producer), quote(side.input->name));
   }
 }
 
-// Adds a token table of zeros to positions that skip padding, if they are added to no token
-// embedding: such positions are read with the ids.
+// Adds a zero token table to a lookup of positions that skip padding, unless a token embedding has
+// the positions. The runtime looks both up by the ids.
 void add_tokens_of_padding(Graph& graph) {
   for (const ValueId value : graph.order()) {
     auto* const embedding = graph.as<EmbeddingNode>(value);
@@ -67,58 +67,58 @@ void add_tokens_of_padding(Graph& graph) {
   }
 }
 
-// Returns nullopt if the trace must start anew, with the layout of an image in `trace_shape`.
+// Returns nullopt if the trace must be restarted with the image layout in `trace_shape`.
 std::optional<TracedProgram> trace_once(const std::shared_ptr<const ExportedProgram>& program,
                                         TraceShape& trace_shape, size_t output) {
-  TracedProgram followed;
-  followed.tracer = std::make_unique<Tracer>(program, trace_shape);
-  const GraphBuilder& builder = followed.tracer->builder;
+  TracedProgram traced_program;
+  traced_program.tracer = std::make_unique<Tracer>(program, trace_shape);
+  const GraphBuilder& builder = traced_program.tracer->builder;
   try {
-    followed.tracer->run(output);
+    traced_program.tracer->run(output);
   } catch (const InputError&) {
     if (!builder.found) throw;
     TraceShape& own = trace_shape.of(builder.found->row_axis);
     own = own.with_image(builder.found->layout);
     return std::nullopt;
   }
-  followed.graph = builder.graph;
-  followed.graph.remove_unread();
-  add_tokens_of_padding(followed.graph);
-  take_pairs(followed.graph, trace_shape, program->source);
+  traced_program.graph = builder.graph;
+  traced_program.graph.remove_unread();
+  add_tokens_of_padding(traced_program.graph);
+  take_pairs(traced_program.graph, trace_shape, program->source);
   for (uint32_t i = 0; i < trace_shape.inputs(); ++i) {
-    followed.positions_max.push_back(builder.positions_max(i));
+    traced_program.positions_max.push_back(builder.positions_max(i));
   }
   for (uint32_t i = static_cast<uint32_t>(trace_shape.inputs()); i < builder.row_axes(); ++i) {
-    followed.joined_positions_max =
-        tighter(followed.joined_positions_max, builder.positions_max(i));
+    traced_program.joined_positions_max =
+        tighter(traced_program.joined_positions_max, builder.positions_max(i));
   }
-  return followed;
+  return traced_program;
 }
 
-// Traces one reading after the other, and keeps the refusal to report.
-class Readings {
+// Traces under several interpretations, and keeps the refusal to report.
+class TraceAttempts {
  public:
-  Readings(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
-           size_t output)
+  TraceAttempts(const std::shared_ptr<const ExportedProgram>& program, TraceShape& trace_shape,
+                size_t output)
       : program_(program), trace_shape_(trace_shape), output_(output) {}
 
-  // Returns nullopt if the reading is refused; its refusal is kept if it came as far as op `least`,
-  // if that is given.
+  // Returns nullopt if the interpretation is refused. Keeps the refusal if `least` is given, and
+  // the refused op is `least` or a later one.
   std::optional<TracedProgram> trace(TraceShape shape, std::optional<size_t> least = {}) {
     try {
-      TracedProgram followed = trace_program(program_, shape, output_);
+      TracedProgram traced_program = trace_program(program_, shape, output_);
       trace_shape_ = std::move(shape);
-      return followed;
+      return traced_program;
     } catch (const InputError& error) {
-      if (!least || ops_followed(error) < *least) return std::nullopt;
-      reached = ops_followed(error);
-      told = std::current_exception();
+      if (!least || refused_op_index(error) < *least) return std::nullopt;
+      refused_op = refused_op_index(error);
+      refusal = std::current_exception();
       return std::nullopt;
     }
   }
 
-  size_t reached = 0;       // op of the kept refusal
-  std::exception_ptr told;  // null: nothing was refused
+  size_t refused_op = 0;       // the refused op of the kept refusal
+  std::exception_ptr refusal;  // the kept refusal, or null
 
  private:
   const std::shared_ptr<const ExportedProgram>& program_;
@@ -126,16 +126,17 @@ class Readings {
   const size_t output_;
 };
 
-// Returns the program traced as a series or an image if that takes far fewer nodes: a table whose
-// columns are tokens, traced as one row, takes nodes for each column. Otherwise returns `whole`.
-TracedProgram smaller_series(Readings& readings, const TraceShape& given, TraceShape& trace_shape,
-                             TracedProgram whole) {
+// Returns the program traced as a series or an image if that takes less than half of the nodes, as
+// for a table whose columns are tokens: as one row, it needs nodes for each column. Otherwise
+// returns `whole`.
+TracedProgram smaller_series(TraceAttempts& attempts, const TraceShape& given,
+                             TraceShape& trace_shape, TracedProgram whole) {
   const size_t nodes = whole.graph.order().size();
   if (nodes <= kColumnNodesMax || given.is_dynamic()) return whole;
   const TraceShape of_whole = trace_shape;
   for (const std::optional<TraceShape>& shape : {given.with_series(), given.of_images()}) {
     if (!shape) continue;
-    auto traced = readings.trace(*shape);
+    auto traced = attempts.trace(*shape);
     if (traced && traced->graph.order().size() < nodes / 2) return std::move(*traced);
   }
   trace_shape = of_whole;
@@ -147,42 +148,46 @@ TracedProgram smaller_series(Readings& readings, const TraceShape& given, TraceS
 TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
                             TraceShape& trace_shape, size_t output) {
   for (;;) {
-    if (auto followed = trace_once(program, trace_shape, output)) return std::move(*followed);
+    if (auto traced_program = trace_once(program, trace_shape, output))
+      return std::move(*traced_program);
   }
 }
 
 TracedProgram trace_any(const std::shared_ptr<const ExportedProgram>& program,
                         TraceShape& trace_shape, size_t output) {
   const TraceShape given = trace_shape;
-  Readings readings(program, trace_shape, output);
-  if (auto followed = readings.trace(given, 0)) {
-    return smaller_series(readings, given, trace_shape, std::move(*followed));
+  TraceAttempts attempts(program, trace_shape, output);
+  if (auto traced_program = attempts.trace(given, 0)) {
+    return smaller_series(attempts, given, trace_shape, std::move(*traced_program));
   }
-  // SIZE_MAX: all ops were traced, and the output is no row of tokens.
-  const bool is_of_output = readings.reached == SIZE_MAX;
-  const std::string op = is_of_output ? "" : program->nodes[readings.reached].op;
+  // SIZE_MAX: all ops were traced, and the output was refused.
+  const bool is_of_output = attempts.refused_op == SIZE_MAX;
+  const std::string op = is_of_output ? "" : program->nodes[attempts.refused_op].op;
   const auto images = is_of_output ? std::nullopt : given.of_images();
-  std::optional<TracedProgram> followed;
-  if (const auto one = given.with_one_token()) followed = readings.trace(*one);
-  if (!followed && images) {  // reported if they came farther, or went on at a convolution
-    followed = readings.trace(*images, readings.reached + (op.starts_with("conv") ? 0 : 1));
+  std::optional<TracedProgram> traced_program;
+  if (const auto one = given.with_one_token()) traced_program = attempts.trace(*one);
+  if (!traced_program && images) {  // keeps a refusal at a later op, or at the same convolution
+    traced_program =
+        attempts.trace(*images, attempts.refused_op + (op.starts_with("conv") ? 0 : 1));
   }
   for (const auto& shape : {given.with_series(), given.with_columns_first()}) {
-    if (!followed && shape && !is_of_output) followed = readings.trace(*shape);
+    if (!traced_program && shape && !is_of_output) traced_program = attempts.trace(*shape);
   }
-  // Fixed rows come last, since the model then has one length only.
+  // Fixed rows are tried last, since the model then has a single length.
   const bool is_one = given.inputs() == 1;
-  if (!followed && is_one) followed = readings.trace(given.with_fixed_rows());
-  if (!followed && is_one && images) followed = readings.trace(images->with_fixed_rows());
-  if (followed) return std::move(*followed);
+  if (!traced_program && is_one) traced_program = attempts.trace(given.with_fixed_rows());
+  if (!traced_program && is_one && images)
+    traced_program = attempts.trace(images->with_fixed_rows());
+  if (traced_program) return std::move(*traced_program);
   if (is_one_of(op, {"to", "_to_copy"})) {
-    const uint32_t made = program->nodes[readings.reached].outputs.at(0);
+    const uint32_t made = program->nodes[attempts.refused_op].outputs.at(0);
     refuse_if(is_integer(program->values[made].type),
-              "{}: input {} is {}, but becomes integers; token ids are torch.int64",
+              "{}: input {} is {}, but the program converts it to integers; expected token ids of "
+              "torch.int64",
               quote(program->source), quote(given.input().name),
               name(program->values[given.input().value].type));
   }
-  std::rethrow_exception(readings.told);
+  std::rethrow_exception(attempts.refusal);
 }
 
 }  // namespace arenite::convert

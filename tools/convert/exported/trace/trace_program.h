@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces a program to the graph of one of its outputs, at one length.
+// Traces a program to the graph of one of its outputs, for inputs of one length.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@ namespace arenite::convert {
 struct TracedProgram {
   Graph graph;
   std::vector<int64_t> positions_max{};  // of each input
-  int64_t joined_positions_max = 0;      // of concatenations of inputs
+  int64_t joined_positions_max = 0;      // of other row axes, such as concatenated inputs
   std::unique_ptr<Tracer> tracer;
 };
-// Traces all ops that the output needs. Adds to `trace_shape` the findings of the trace: prefix
-// rows, and how images lie in their array. Throws InputError if something is not recognised.
+// Traces all ops that the output needs. Adds the image layouts that the trace finds to
+// `trace_shape`. Throws InputError if an op is not recognised.
 TracedProgram trace_program(const std::shared_ptr<const ExportedProgram>& program,
                             TraceShape& trace_shape, size_t output);
-// Traces one reading after the other, and returns the recognised one in `trace_shape`: features may
-// be images, series, or columns before tokens, and rows may have to be kept apart.
+// Traces under several interpretations of the input: features may be images, series, or columns
+// before tokens, and the number of rows may be fixed. Returns the first that is recognised, in
+// `trace_shape`.
 TracedProgram trace_any(const std::shared_ptr<const ExportedProgram>& program,
                         TraceShape& trace_shape, size_t output);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements TraceShape: sequences and tokens of an example, and values that depend on them alone.
+// Implements TraceShape: the sequences and tokens of an example, and values that depend only on
+// their numbers.
 #include "convert/exported/trace/trace_shape.h"
 
 #include <fmt/format.h>
@@ -19,15 +20,15 @@
 namespace arenite::convert {
 namespace {
 
-// Number of tokens of a dynamic program without an example.
+// The number of tokens in a trace of a dynamic program without an example.
 constexpr int64_t kDefaultTokens = 12;
 
-constexpr int64_t kSymbolMax = int64_t{1} << 31;  // larger bounds count as none
+constexpr int64_t kSymbolMax = int64_t{1} << 31;  // larger bounds are ignored
 
-// Whether a convolution has overlapping or padded windows along the input's last dimension; windows
-// side by side are patches of a series.
+// Whether a convolution has overlapping or padded windows along the last dimension of the input,
+// which then steps through tokens. Windows that do not overlap are patches of a series.
 bool feeds_convolution(const ExportedProgram& program, uint32_t input) {
-  std::set<uint32_t> same = {input};  // shaped like the input, but for zeros around it
+  std::set<uint32_t> same = {input};  // values with the shape of the input, apart from padding
   std::set<uint32_t> of_samples;
   for (const Call& node : program.nodes) {
     const auto place = [&](const char* name) -> const ValueRef* {
@@ -38,7 +39,7 @@ bool feeds_convolution(const ExportedProgram& program, uint32_t input) {
     const ValueRef* const from = place("input") != nullptr ? place("input") : place("self");
     if (from == nullptr || !same.contains(from->value) || node.outputs.empty()) continue;
     const bool pads = is_one_of(node.op, {"pad", "constant_pad_nd"});
-    const bool widens = node.op == "unsqueeze";  // samples, which have no columns
+    const bool widens = node.op == "unsqueeze";  // adds a dimension of columns
     if (is_one_of(node.op, {"conv1d", "convolution"}) && weight != nullptr) {
       const Shape kernel = program.values[weight->value].shape();
       const Shape strides = node.has("stride") ? node.integers("stride") : Shape{};
@@ -87,7 +88,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, InputMean
   if (meaning.sequences.size() + meaning.sides.size() != program_->user_inputs().size()) {
     throw InputError("{}: {}", quote(program_->source), why_not_these_inputs(*program_));
   }
-  // The inputs may be those of a program that this one is a part of.
+  // `meaning` may point to inputs of another program, of which this one is a part.
   meaning_ = meaning;
   for (SideInput& side : meaning_.sides) side.input = input_in(*program_, *side.input);
   for (size_t i = 1; i < meaning.sequences.size(); ++i) {
@@ -116,7 +117,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   const bool has_frames = rank == 5 && std::ranges::count(shape, 0) == 0;
   if (value.kind != ValueKind::kTensor || !fits || (rank == 5 && !has_frames)) refuse_dimensions();
   if (rank == 1 && !is_integer(value.type)) {
-    tokens_ = traced_tokens_ = 1;  // one row per sequence
+    tokens_ = traced_tokens_ = 1;  // one row for each sequence
     return;
   }
   const bool has_samples = rank == 2 && feeds_convolution(*program_, input_->value);
@@ -124,17 +125,17 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
     if (has_sequences_first) {
       take_one_row();
     } else {
-      *this = *of_images();  // or a row, with_one_token
+      *this = *of_images();  // trace_any tries with_one_token too
     }
     return;
   }
-  // An image of one channel and open width is columns of any number of tokens.
+  // One channel of symbolic width is [columns, tokens], such as a spectrogram.
   const bool is_wide = rank == 4 && shape[1] == 1 && sizes[1].is_fixed() && sizes[2].is_fixed() &&
                        !sizes[3].is_fixed();
   if (rank > 3 && !is_wide) {
     *this = *of_images();
     const auto extent = [&](size_t d) { return static_cast<uint32_t>(shape[d]); };
-    // Frames and channels are adjacent dimensions, in either order.
+    // Frames and channels are adjacent dimensions, so their order does not matter.
     if (has_frames) *this = with_image({extent(1) * extent(2), extent(3), extent(4)});
     return;
   }
@@ -142,7 +143,7 @@ TraceShape::TraceShape(std::shared_ptr<const ExportedProgram> program, const Exp
   const size_t rows =  // dimensions of tokens
       is_integer(value.type) || is_series_ ? rank : rank - 1;
   axis_ = rows - 1;
-  // nn.TransformerEncoder has sequences second by default.
+  // nn.TransformerEncoder takes [tokens, sequences, ..] by default.
   const bool may_have_tokens_first = rows == 2 && !has_sequences_first;
   if (may_have_tokens_first && shape[1] == 1 && shape[0] > 1) axis_ = 0;
   for (size_t d = 0; d < rows && may_have_tokens_first; ++d) {
@@ -204,7 +205,7 @@ void TraceShape::find_single_rows() {
     return one.reads_tokens() ? rank == 1 || one.tokens_ < 2
                               : rank == 1 || (rank == 2 && !one.is_series_);
   };
-  std::optional<int64_t> sequences;  // of the first input with tokens
+  std::optional<int64_t> sequences;  // of the first input with several tokens
   for (size_t i = 0; i < inputs(); ++i) {
     if (!sequences && !has_one_row(of(i))) sequences = of(i).sequences_;
   }
@@ -264,7 +265,7 @@ Shape TraceShape::example_shape() const {
                                          : program_->sample_inputs[place].shape();
 }
 
-// Throws InputError unless the side has as many sequences and tokens as this input.
+// Throws InputError unless the side input has the sequences and tokens of this input.
 void TraceShape::check_side(const SideInput& side) const {
   const std::vector<Extent>& sizes = program_->values[side.input->value].sizes;
   const auto fits = [&](const Extent& extent, int64_t expected) {
@@ -279,8 +280,8 @@ void TraceShape::check_side(const SideInput& side) const {
     if (is_sound && side.role == SideRole::kPairs && sample != nullptr) {
       const Array::Reals given = sample->to_reals();
       refuse_if(!std::ranges::all_of(given, [](double pair) { return pair == 0.0 || pair == 1.0; }),
-                "{}: input {} has elements other than 0 and 1 in the example; expected 1 where a "
-                "token sees another one",
+                "{}: input {} has elements other than 0 and 1 in the example; expected a pair "
+                "mask, 1 where a query sees a key",
                 quote(program_->source), quote(side.input->name));
     }
   } else if (has_tokens && sizes.size() > 1) {
@@ -289,7 +290,8 @@ void TraceShape::check_side(const SideInput& side) const {
   }
   if (!is_sound) {
     throw InputError(
-        "{}: input {} is {}; expected one element for each of {} sequences, or of their {} tokens",
+        "{}: input {} is {}; expected one element for each of {} sequences, or for each of their "
+        "{} tokens",
         quote(program_->source), quote(side.input->name),
         shape_text(program_->values[side.input->value].shape()), sequences_, tokens_);
   }
@@ -337,13 +339,14 @@ Array TraceShape::pairs_array(const SideInput& side, std::span<const uint8_t> pa
   return Array::real(shape, std::move(numbers), ElementType::kF64).to(value.type);
 }
 
-// Returns the mask for these tokens, which hides as the example does. Throws InputError if that is
-// not causal, or not known.
+// Returns the causal mask of the example, extended to this length. Throws InputError if the example
+// is not causal, or not known.
 Array TraceShape::causal_array(const SideInput& side) const {
   const ExportedValue& value = program_->values[side.input->value];
   if (sample_of(side) == nullptr) {
     throw InputError(
-        "{}: the elements of input {} in the example are not known; expected a causal mask",
+        "{}: the file does not store the example of input {}; export it with its example inputs, "
+        "so that its mask is known to be causal",
         quote(program_->source), quote(side.input->name));
   }
   const Array& sample = *sample_of(side);
@@ -356,7 +359,7 @@ Array TraceShape::causal_array(const SideInput& side) const {
   }
   if (!is_causal) {
     throw InputError(
-        "{}: input {} is not a causal mask in the example; expected one, as by "
+        "{}: input {} is not a causal mask in the example; expected a mask like that of "
         "nn.Transformer.generate_square_subsequent_mask, or another mask as a buffer of the model",
         quote(program_->source), quote(side.input->name));
   }
@@ -404,7 +407,7 @@ SymbolRange TraceShape::range() const {
   const auto tokens_at = [&](int64_t symbol) {
     return length_.step * std::clamp<int64_t>(symbol, 0, kSymbolMax) + length_.first;
   };
-  // torch.export writes a minimum of 2 where the author gave none.
+  // torch.export writes a minimum of 2 if the program has none.
   SymbolRange tokens = {tokens_at(range.min <= 2 ? 1 : range.min)};
   if (tokens.min < 1) tokens.min = rounded(length_.step);
   if (range.max && *range.max < kSymbolMax) tokens.max = tokens_at(*range.max);
@@ -541,7 +544,7 @@ std::set<int64_t> TraceShape::of_arrays(const std::vector<std::vector<uint64_t>>
   std::set<int64_t> found = {traced_tokens_};
   const size_t rank = program_->values[input_->value].sizes.size();
   for (const std::vector<uint64_t>& shape : shapes) {
-    // A single sequence may lack the dimension of sequences.
+    // An array of a single sequence may lack the dimension of sequences.
     if (shape.size() == rank) found.insert(static_cast<int64_t>(shape[axis_]));
     if (shape.size() + 1 == rank) {
       found.insert(static_cast<int64_t>(shape[columns_first_ ? axis_ - 1 : 0]));
@@ -550,7 +553,7 @@ std::set<int64_t> TraceShape::of_arrays(const std::vector<std::vector<uint64_t>>
   return found;
 }
 
-std::string TraceShape::export_lines(bool turned) const {
+std::string TraceShape::export_lines(bool transposed) const {
   std::vector<std::string> names, axes;
   bool has_lengths = false, has_batches = false;
   for (const ExportedInput* input : program_->user_inputs()) {
@@ -558,7 +561,7 @@ std::string TraceShape::export_lines(bool turned) const {
     const size_t of_input = known == nullptr ? number_of(input->value).value_or(0) : known->of;
     const size_t rank = program_->values[input->value].sizes.size();
     const size_t own = known == nullptr ? of(of_input).axis_ : rank - 1;
-    const size_t axis = turned && own < 2 ? 1 - own : own;
+    const size_t axis = transposed && own < 2 ? 1 - own : own;
     names.push_back(input->name);
     const bool has_tokens =
         known == nullptr ? !of(of_input).is_one_row_ : known->role != SideRole::kLengths;
@@ -567,10 +570,10 @@ std::string TraceShape::export_lines(bool turned) const {
     has_lengths = has_lengths || has_tokens;
     const bool has_pairs =
         known != nullptr && (known->role == SideRole::kCausal || gives_pairs(*known));
-    const std::string more = (has_batch ? fmt::format("{}: batch, ", turned ? 1 : 0) : "") +
+    const std::string more = (has_batch ? fmt::format("{}: batch, ", transposed ? 1 : 0) : "") +
                              (has_pairs ? fmt::format("{}: tokens, ", rank - 2) : "");
     axes.push_back(has_tokens ? fmt::format("{{{}{}: tokens}}", more, axis) : "None");
-    // Each of several inputs side by side has these axes.
+    // All concatenated inputs have the same axes.
     const auto others = std::ranges::count(input->name, ',');
     for (ptrdiff_t other = 0; other < others; ++other) axes.push_back(axes.back());
   }
@@ -601,7 +604,7 @@ int64_t TraceShape::extent(const Extent& extent) const {
 
 namespace {
 
-// Merges a mean of means over two dimensions of an image into one mean over both.
+// Merges a mean of a mean, over two dimensions of an image, into one mean over both.
 Call joined_mean(const ExportedProgram& program, const Call& node) {
   const auto mean_of = [&](const Call& call) -> const ValueRef* {
     const bool is_mean = call.op == "mean" && call.has("dim") && !call.has("dtype");
@@ -655,7 +658,8 @@ ExportedProgram needed_part(const ExportedProgram& program, uint32_t value) {
 }
 
 Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value) {
-  refuse_op_if(value == kNoValue, "the constant is not a value of the program");
+  refuse_op_if(value == kNoValue,
+               "a constant that the tracer made is needed at another length; this is a bug");
   ExportedProgram part = needed_part(program, value);
   part.outputs = {ValueRef{value}};
   std::vector<Array> inputs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of a program in a trace: which are tokens, features or images, how long they are, and
-// what side inputs tell about them (padding masks, lengths, positions, types).
+// The inputs of a program in a trace: tokens, features or images, their lengths, and the roles of
+// side inputs (padding masks, lengths, positions, token types).
 //
 //   ids [2, 12], attention_mask [2, 12]  ->  tokens ids, side attention_mask of kKept
 //   x [1, 3, 32, 32]                     ->  images of 3 channels, once their layout is found
@@ -29,17 +29,17 @@ enum class SideRole {
   kLengths,      // number of tokens of each sequence
   kPositions,    // 0, 1, 2, ...
   kTypes,        // token types
-  kCausal,       // mask of pairs as in the example: causal, or hiding nothing
+  kCausal,       // constant mask of pairs, taken from the example: causal, or all visible
   kPairs,        // mask of pairs: 1 where a query sees a key, else 0
   kHiddenPairs,  // mask of pairs: 0 where a query sees a key, else 1
   kAddedPairs,  // mask of pairs that is added to scores: 0 where a query sees a key, else -infinity
-  kMarks,       // kHidden where some ops read rows of padding: types of tokens, 0 or 1
+  kMarks,       // kHidden, given as token types 0 and 1, if other ops than attention read padding
 };
 
 struct SideInput {
   const ExportedInput* input = nullptr;
   SideRole role = SideRole::kKept;
-  size_t of = 0;  // index of the sequence input that it is about
+  size_t of = 0;  // index of the sequence input that it describes
 };
 
 inline bool is_marks(const SideInput& side) { return side.role == SideRole::kMarks; }
@@ -54,68 +54,69 @@ inline bool tells_length(const SideInput& side) {
          side.role != SideRole::kCausal && side.role != SideRole::kMarks && !gives_pairs(side);
 }
 
-// The meaning of a program's inputs: tokens or features, one input for each axis, and side inputs
-// about these.
+// The meaning of a program's inputs: tokens or features, with an axis for each, and the side inputs
+// that describe them.
 struct InputMeaning {
   std::vector<const ExportedInput*> sequences;
   std::vector<SideInput> sides;
-  // If not 0, dimension 0 of inputs is sequences, and may also have this extent.
+  // If not 0, dimension 0 of the inputs is sequences, and this is another valid extent of it.
   int64_t other_sequences = 0;
 };
 
-// Returns the roles that an input may have beside tokens or features, by its type, shape and name,
-// the likeliest first.
+// Returns the side roles that an input may have by its type, shape, name and example, most likely
+// first.
 std::vector<SideRole> possible_roles(const ExportedProgram& program, const ExportedInput& input);
 
-// Returns what all inputs may mean together, the likeliest first; empty if there are too many
-// meanings.
+// Returns the possible meanings of all inputs together, most likely first; empty if there are too
+// many.
 std::vector<InputMeaning> possible_meanings(const ExportedProgram& program);
 
-// Returns the meaning with padding masks of token ids as kMarks; nullopt if they cannot all be.
+// Returns the meaning with the role kMarks for padding masks of token ids; nullopt if some mask
+// cannot have it.
 std::optional<InputMeaning> with_marks(const ExportedProgram& program, InputMeaning meaning);
 
-// Returns the elements of a side input for sequences of these lengths, with padding after them.
-// `shape` has sequences first and tokens last, or sequences alone for kLengths, or tokens alone.
+// Returns the elements of a side input for sequences of these lengths, followed by padding. `shape`
+// has sequences first and tokens last, only sequences for kLengths, or only tokens.
 Array side_values(SideRole role, const Shape& shape, ElementType type,
                   std::span<const uint32_t> lengths, std::span<const uint8_t> types = {});
 
-// Describes a side in the report: "input 2 (attention_mask) becomes the lengths".
+// Describes a side input for the report: "input 2 (attention_mask) becomes the lengths".
 std::string describe(const SideInput& side, size_t number);
 
-// The shape of all inputs in a trace: as many sequences and tokens as in the example or, where
-// their number is a symbol, any other number. With several inputs of tokens or features, this is
-// the first one and holds the others.
+// The shape of all inputs in a trace: the numbers of sequences and tokens of the example, or other
+// numbers if they are symbols. If the program has several inputs of tokens or features, this object
+// is the first, and holds the others.
 
 class TraceShape {
  public:
-  // Takes the lengths of the example. Throws InputError unless `meaning` covers all inputs, and its
-  // sequences are tokens [sequences, tokens] or features [sequences, tokens, width]. Without
-  // sequences, the program's first input is taken.
+  // Uses the lengths of the example. Throws InputError unless `meaning` covers all inputs, and
+  // sequences are tokens [sequences, tokens] or features [sequences, tokens, width]. If `meaning`
+  // has no sequences, the first input of the program is the sequence.
   explicit TraceShape(std::shared_ptr<const ExportedProgram> program, InputMeaning meaning = {});
-  // Returns the shape for another program with the same inputs, such as a part of this one.
+  // Returns the shape for another program with the same inputs, such as a part of the program.
   TraceShape of_program(std::shared_ptr<const ExportedProgram> program) const {
     return TraceShape(std::move(program), meaning_);
   }
-  // Returns the shape at another length, of all inputs or of each.
+  // Return the shape with another number of tokens for all inputs, or for each.
   TraceShape at(int64_t tokens) const;
   TraceShape at(const std::vector<int64_t>& tokens) const;
   TraceShape of_sequences(int64_t sequences) const;
-  // Returns another number of sequences that the program can be given; 0: none is known.
+  // Returns another number of sequences that the program accepts; 0: none is known.
   int64_t other_sequences() const;
-  // Returns the shape for sequences with exactly as many rows as in the example.
+  // Returns the shape with a fixed number of rows, that of the example.
   TraceShape with_fixed_rows() const;
   bool fixes_rows() const { return fixes_rows_; }
-  // Reads features as images, or as series; nullopt if no input can be one. The number of tokens
-  // follows from the layout (with_image).
+  // Returns the shape with features read as images or series; nullopt if no input can be such. The
+  // number of tokens depends on the layout (with_image).
   std::optional<TraceShape> of_images() const;
   TraceShape with_image(const ImageLayout& image) const;
-  // Reads tokens as sequences of one token each, [sequences, columns] or [sequences, 1, ..];
-  // nullopt if they cannot be.
+  // Returns the shape with each token read as a sequence of one token, [sequences, columns] or
+  // [sequences, 1, ..]; nullopt if impossible.
   std::optional<TraceShape> with_one_token() const;
-  // Reads [batch, n] as n tokens of width 1; nullopt if no input is such.
+  // Returns the shape with [batch, n] read as n tokens of width 1; nullopt if no input is such.
   std::optional<TraceShape> with_series() const;
-  // Reads rows of tokens as columns, with as many tokens as the example has; nullopt if they cannot
-  // be.
+  // Returns the shape with [sequences, columns, tokens] read instead of [sequences, tokens,
+  // columns], for the tokens of the example; nullopt if impossible.
   std::optional<TraceShape> with_columns_first() const;
 
   TraceSizes sizes() const {
@@ -123,13 +124,13 @@ class TraceShape {
   }
   int64_t tokens() const { return tokens_; }
   int64_t traced_tokens() const { return traced_tokens_; }
-  // Whether the number of tokens may change: the program has a symbol for it.
+  // Whether the number of tokens may change: it is a symbol in the program.
   bool is_dynamic() const { return !length_.symbol.empty(); }
-  // Returns the shape with fixed sizes taken as open, if the caller vouches that other lengths are
-  // alike.
+  // Returns the shape with open lengths in place of fixed ones. REQUIRES: the program is valid for
+  // other lengths.
   TraceShape with_open_lengths() const;
   bool is_open() const { return is_dynamic() || is_open_; }
-  size_t axis() const { return axis_; }  // dimension of tokens in the input
+  size_t axis() const { return axis_; }  // the dimension of tokens in the input
   // The symbol that the number of tokens grows with, by `step`: 8 for 8 * s27.
   const std::string& symbol() const { return length_.symbol; }
   int64_t step() const { return length_.step; }
@@ -137,10 +138,10 @@ class TraceShape {
   SymbolRange range() const;  // of tokens
   // Returns the symbol's value for this many tokens, rounded down.
   int64_t symbol_at(int64_t tokens) const { return (tokens - length_.first) / length_.step; }
-  // Returns the longest length of the program that is at most this; for 8 * s27, 40 for 43.
+  // Rounds down to a length that the program accepts: for 8 * s27, 43 becomes 40.
   int64_t rounded(int64_t tokens) const;
 
-  // All inputs of tokens or features, this one first.
+  // The inputs of tokens or features; index 0 is this one.
   size_t inputs() const { return 1 + others_.size(); }
   const TraceShape& of(size_t input) const { return input == 0 ? *this : others_[input - 1]; }
   TraceShape& of(size_t input) { return input == 0 ? *this : others_[input - 1]; }
@@ -151,15 +152,15 @@ class TraceShape {
 
   const ExportedInput& input() const { return *input_; }
   Shape input_shape() const;
-  bool reads_tokens() const;  // token ids, and no features
+  bool reads_tokens() const;  // token ids, not features
   bool reads_images() const { return reads_images_; }
   const std::optional<ImageLayout>& image() const { return image_; }
   // Whether the input is [tokens, sequences, ...], as nn.TransformerEncoder has it.
   bool tokens_first() const { return axis_ == 0 && input_rank() > 1 && !reads_images_; }
   // Whether the input is [sequences, tokens] of width 1, such as audio samples.
   bool is_series() const { return is_series_; }
-  // Whether the input has one row per sequence, such as data of a user beside tokens: features
-  // [sequences, width], or an id [sequences].
+  // Whether the input has one row per sequence, beside an input of tokens: features [sequences,
+  // width], or an id [sequences].
   bool is_one_row() const { return is_one_row_; }
   // Whether the input is [sequences, columns, tokens], as convolutions take it.
   bool columns_first() const { return columns_first_; }
@@ -172,19 +173,20 @@ class TraceShape {
   Array side_array(const SideInput& side, std::span<const uint32_t> lengths,
                    std::span<const uint8_t> types = {}, std::span<const uint8_t> pairs = {}) const;
   std::vector<uint32_t> whole_lengths() const;  // all sequences at full length
-  // Returns the pairs of the example: causal, or all equal.
+  // Returns the mask of pairs in the example, extended to this length. REQUIRES: kCausal.
   Array causal_array(const SideInput& side) const;
-  // Returns the side's elements at full length. Throws NotRecognised for types, which are no
-  // constant.
+  // Returns the elements of a side input for sequences of full length. Throws NotRecognised for
+  // token types, which are not constant.
   Array side_constant(uint32_t value) const;
 
-  // Returns the numbers of tokens of the example and of inputs of these shapes.
+  // Returns the number of tokens in the example, and in arrays of these shapes.
   std::set<int64_t> of_arrays(const std::vector<std::vector<uint64_t>>& shapes) const;
-  // Returns the lines of Python that export the program for any length, each after a line feed.
-  // With `turned`, the arrays have tokens before sequences.
-  std::string export_lines(bool turned) const;
+  // Returns the lines of Python that export the program for any length, each preceded by a line
+  // feed. If `transposed`, arrays are [tokens, sequences, ..].
+  std::string export_lines(bool transposed) const;
 
-  // Returns a size of the program at this length. Throws NotRecognised if it is not known.
+  // Returns the value of a symbolic size at this length. Throws NotRecognised if it depends on
+  // other symbols.
   int64_t extent(const Extent& extent) const;
   Shape shape_of(const ExportedValue& value) const;
 
@@ -193,13 +195,13 @@ class TraceShape {
              bool has_sequences_first);
   [[noreturn]] void refuse_dimensions() const;
   void take_one_row();
-  // Gives up on lengths in steps where inputs have different multiples of one symbol.
+  // If inputs are different multiples of one symbol, drops the steps of their lengths.
   void check_steps();
-  // Finds the inputs with one row for each sequence of the others.
+  // Finds the inputs that have one row per sequence of other inputs.
   void find_single_rows();
   size_t input_rank() const;  // dimensions of tokens and sequences
   std::optional<int64_t> tokens_of(std::string_view symbol) const;
-  // Returns the mask of visible `pairs` [sequences, tokens, tokens]; of none, those of
+  // Returns a mask that shows `pairs` [sequences, tokens, tokens]; if empty, those of
   // is_made_up_pair.
   Array pairs_array(const SideInput& side, std::span<const uint8_t> pairs) const;
   const Array* sample_of(const SideInput& side) const;  // null: it is not known
@@ -221,81 +223,83 @@ class TraceShape {
   std::optional<ImageLayout> image_;
   bool fixes_rows_ = false;
   bool is_open_ = false;
-  LinearSize length_;  // tokens; an expression in place of the symbol if they are not linear in it
+  LinearSize length_;  // of tokens; the whole expression is the symbol if it is not linear
 };
 
-// Returns Model.arrays for the user's inputs; empty if no input needs a role.
+// Returns Model.arrays, the names and roles of the program's inputs; empty if no input has a role.
 std::vector<std::string> arrays_of(const ExportedProgram& program, const TraceShape& trace_shape,
                                    const std::vector<GraphInput>& inputs);
 
 // ---- the model's output: one of the program's outputs, or several side by side ----
 
 struct ChosenOutput {
-  // The given program, or one whose last output has the requested outputs side by side.
+  // The given program, or one with an added output that concatenates the requested outputs.
   std::shared_ptr<const ExportedProgram> program;
   size_t index = 0;     // in the program's outputs
   size_t outputs = 1;   // tensors among the outputs of the given program
   std::string words{};  // for the report; empty if there was no choice
 };
 
-// `wanted` counts tensors from 0; empty: the first. Throws InputError if an output does not exist,
-// or if the rows of several differ.
+// Chooses the outputs `wanted`, indices of tensors; empty: the first. Throws InputError if an
+// output does not exist, or if the rows of several outputs differ.
 ChosenOutput choose_output(std::shared_ptr<const ExportedProgram> program,
                            const std::vector<uint32_t>& wanted);
 
-// Returns the program without inputs that the requested output does not depend on.
+// Returns the program without the inputs that no requested output depends on.
 std::shared_ptr<const ExportedProgram> without_unread(
     const std::shared_ptr<const ExportedProgram>& program, const std::vector<uint32_t>& wanted);
 
-// Returns the program with float32 in place of integer inputs that are plain values, such as
-// samples in int16 and pixels in uint8.
+// Returns the program with float32 inputs in place of integer inputs that are only computed with,
+// such as int16 samples and uint8 pixels.
 std::shared_ptr<const ExportedProgram> with_real_inputs(
     const std::shared_ptr<const ExportedProgram>& program);
 
 // ---- inputs with a row for each of the same tokens ----
 
 struct InputsSideBySide {
-  // The program with one input that has the columns of all, in the place of the first one; the
-  // others are slices of it. Null unless two inputs are features of equally many tokens.
+  // The program with one input that concatenates the columns of all, and slices in place of the
+  // inputs. Null unless two inputs are features of equally many tokens.
   std::shared_ptr<const ExportedProgram> program;
   std::string words{};  // for the report
 };
 enum class Columns {
   kFeatures,
   kIds,       // some inputs are integers
-  kOneInput,  // only the first input of several integers for each token
-  kMasks,     // some inputs are padding masks, of which other ops than attention read rows
+  kOneInput,  // only the first input with several integers per token
+  kMasks,     // some inputs are padding masks, and other ops than attention read padding
 };
 InputsSideBySide inputs_side_by_side(const ExportedProgram& program, Columns kind);
 
-// The program for a few sequences, which come first, where dimension `dim` of its inputs is open.
-// Null if that dimension has a fixed size.
+// Returns the program for a few sequences in dimension 0, where the extent of dimension `dim` of
+// the inputs is a symbol. Null if it is fixed.
 struct FewSequences {
   std::shared_ptr<const ExportedProgram> program;
   int64_t other = 0;  // InputMeaning::other_sequences
 };
 FewSequences with_sequences(const ExportedProgram& program, size_t dim);
 
-// Transposes inputs and outputs [tokens, sequences, ..] to [sequences, tokens, ..], for several
-// sequences: `known`, or as many as the inputs have. Null if the inputs have other shapes.
+// Transposes inputs and outputs [tokens, sequences, ..] to [sequences, tokens, ..]. The number of
+// sequences is `known`, or that of the inputs. Null if inputs have other shapes.
 std::shared_ptr<const ExportedProgram> sequences_first(const ExportedProgram& program,
                                                        std::optional<Extent> known = {});
 
-struct Reading {
+struct Interpretation {
   std::shared_ptr<const ExportedProgram> program;
   InputMeaning meaning;
   std::string words{};     // for the report, or empty
-  bool is_turned = false;  // tokens come before sequences
+  bool is_turned = false;  // the program has tokens before sequences
 };
-// Returns the readings, the likeliest first: an open dimension 0 of the inputs is sequences.
-std::vector<Reading> readings_of(const std::shared_ptr<const ExportedProgram>& program);
+// Returns the interpretations of the inputs, most likely first. A symbolic dimension 0 is
+// sequences.
+std::vector<Interpretation> interpretations_of(
+    const std::shared_ptr<const ExportedProgram>& program);
 
 // ---- parts of a program ----
 
-// Returns the program without ops that this value does not need, such as those of a second output.
+// Returns the program without the ops that the value does not depend on.
 ExportedProgram needed_part(const ExportedProgram& program, uint32_t value);
 
-// Computes a value that depends on no input, at the length of `trace_shape`.
+// Computes a value that depends only on shapes, at the length of `trace_shape`.
 Array constant_at(const ExportedProgram& program, const TraceShape& trace_shape, uint32_t value);
 
 }  // namespace arenite::convert

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements Tracer: runs the ops of a program one by one, computes constants, and moves elements.
+// Implements Tracer: traces the ops of a program one by one, computes constants, and lowers
+// movements.
 #include "convert/exported/trace/tracer.h"
 
 #include <fmt/format.h>
@@ -21,8 +22,8 @@
 namespace arenite::convert {
 namespace {
 
-// Adds the name of the op that made a value, for a later node.
-TracedValue named(const TracedValue& value, const std::string& name) {
+// Adds the name of the op to a value whose node is added later.
+TracedValue with_op_name(const TracedValue& value, const std::string& name) {
   if (const FunctionRef& function = value.as<FunctionRef>(); function && function->name.empty()) {
     Function with_name = *function;
     with_name.name = name;
@@ -33,8 +34,8 @@ TracedValue named(const TracedValue& value, const std::string& name) {
   return make_sum({elements->shape, elements->terms, name});
 }
 
-// Returns the names of nodes without weights: module and op, numbered within the module. PyTorch
-// numbers all ops of a program, including those on symbolic sizes.
+// Returns the names of nodes without weights: the module and the op, numbered within the module,
+// since PyTorch counts all ops of a program, including those on symbolic sizes.
 std::vector<std::string> own_names(const ExportedProgram& program) {
   std::map<std::string, size_t> times;
   std::vector<std::string> names;
@@ -52,9 +53,9 @@ std::vector<std::string> own_names(const ExportedProgram& program) {
   return names;
 }
 
-constexpr uint64_t kFollowedLive = 2;  // arrays of the largest size that are live
+constexpr uint64_t kFollowedLive = 2;  // live arrays of the largest size
 
-uint64_t numbers_in(const TracedValue& value) {
+uint64_t elements_held(const TracedValue& value) {
   const auto of_sum = [](const LinearExprRef& elements) {
     uint64_t count = 0;
     for (const Term& term : elements->terms) {
@@ -72,8 +73,8 @@ uint64_t numbers_in(const TracedValue& value) {
   return constant && !constant->is_large() ? constant->elements() : 0;
 }
 
-// Limits the elements of one array, in proportion to the largest weight and to the widest rows that
-// the example can have.
+// Returns the most elements that one array may have, in proportion to the largest weight and to the
+// widest rows of the example.
 uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes& sizes) {
   uint64_t widest = 0;
   for (const StoredTensor& tensor : program.tensors->tensors()) {
@@ -85,7 +86,7 @@ uint64_t followed_elements_max(const ExportedProgram& program, const TraceSizes&
                   std::max(kExportedElementsMax, largest));
 }
 
-// Returns for each op the values that no later op reads.
+// Returns the values with their last use in each op, [ops].
 std::vector<std::vector<uint32_t>> dying_values(const ExportedProgram& program) {
   std::vector<size_t> last_use(program.values.size(), 0);
   for (size_t n = 0; n < program.nodes.size(); ++n) {
@@ -102,15 +103,15 @@ std::vector<std::vector<uint32_t>> dying_values(const ExportedProgram& program) 
   return dying;
 }
 
-// Returns the op that gives this value, or null.
-const Call* giver_of(const ExportedProgram& program, uint32_t value) {
+// Returns the op with this result, or null.
+const Call* op_of_result(const ExportedProgram& program, uint32_t value) {
   const auto found = std::ranges::find_if(program.nodes, [&](const Call& node) {
     return std::ranges::count(node.outputs, value) != 0;
   });
   return found == program.nodes.end() ? nullptr : &*found;
 }
 
-// Returns the refusal of an op that reads `inputs`, with the op at fault.
+// Returns the message of a refusal, with the op at fault.
 std::string located(const ExportedProgram& program, const NotRecognised& error,
                     const std::vector<uint32_t>& inputs, const std::string& op) {
   const Call* maker = error.cause == Cause::kOp ? nullptr : maker_of(program, inputs, error.cause);
@@ -161,10 +162,10 @@ OpBudget& Tracer::op_budget() {
 
 void Tracer::run(size_t index) {
   const ElementLimit limit(elements_max_);
-  // Starts on the row axis of the first input with several tokens.
+  // The first row axis is that of the first input with several tokens.
   for (uint32_t i = 0; i < trace_shape_.inputs(); ++i) {
     if (trace_shape_.of(i).is_one_row()) continue;
-    builder.turn_to(i);
+    builder.switch_to(i);
     break;
   }
   for (const ExportedInput& input : program_->inputs) read_input(input);
@@ -178,7 +179,7 @@ void Tracer::run(size_t index) {
     for (const uint32_t value : dying[n]) keep(value, {});
   }
   const uint32_t output = program_->outputs[index].as<ValueRef>()->value;
-  const Call* giver = giver_of(*program_, output);
+  const Call* giver = op_of_result(*program_, output);
   const std::string place = giver == nullptr ? program_->values[output].name : giver->describe();
   const auto refused = [&](const std::string& text) {
     return InputError("{}: output {}, {}", quote(program_->source), index, text);
@@ -186,7 +187,8 @@ void Tracer::run(size_t index) {
   try {
     builder.name = "output";
     const auto* value = values_[output].as<TracedRef>();
-    refuse_op_if(value == nullptr, "the output is a number; expected a tensor of the model");
+    refuse_op_if(value == nullptr,
+                 "the output is a Python number; expected a tensor that depends on the input");
     builder.graph.output = convert::output(builder, as_sum(**value));
   } catch (const OpError& error) {
     throw InputError("{}: {}", quote(program_->source), error.what());
@@ -202,12 +204,12 @@ void Tracer::run(size_t index) {
 void Tracer::keep(uint32_t value, Argument kept) {
   const TracedRef* known = kept.as<TracedRef>();
   live_numbers_ -= costs_[value];
-  costs_[value] = known != nullptr ? numbers_in(**known) : 0;
+  costs_[value] = known != nullptr ? elements_held(**known) : 0;
   live_numbers_ += costs_[value];
   values_[value] = std::move(kept);
   refuse_op_if(live_numbers_ > kFollowedLive * elements_max_,
-               "with this op, the program repeats more elements than a model of this size has; "
-               "export it for a shorter input");
+               "the values of the program have too many elements for a model of this size, as by "
+               "repetition; export it for a shorter input");
 }
 
 void Tracer::read_input(const ExportedInput& input) {
@@ -253,7 +255,7 @@ void Tracer::read_input(const ExportedInput& input) {
   values_[input.value] = traced(std::move(read));
 }
 
-// A layer is named by its weights, any other op by its place in the model.
+// Returns a name for the nodes of an op: that of its stored weight, or else of its module and op.
 std::string Tracer::name_of(const Call& node) const {
   for (const NamedArgument& argument : node.arguments) {
     const ValueRef* ref = argument.value.as<ValueRef>();
@@ -275,11 +277,10 @@ void Tracer::step(const Call& node) {
   try {
     for (const uint32_t value : inputs) {
       if (!values_[value].is_none()) continue;
-      const Call* giver = giver_of(*program_, value);
+      const Call* giver = op_of_result(*program_, value);
       refuse_op_if(giver == nullptr, "unsupported model input");
       throw NotRecognised(fmt::format(
-          "result {} of {} is used, such as indices or statistics; the runtime computes only "
-          "result 0",
+          "result {} of {} is used, such as indices or statistics; expected only uses of result 0",
           std::ranges::find(giver->outputs, value) - giver->outputs.begin(), giver->describe()));
     }
     builder.name = name_of(node);
@@ -299,8 +300,10 @@ void Tracer::step(const Call& node) {
   } catch (const InputError& error) {
     throw InputError("{}: {}", node.describe(), error.what());
   } catch (const std::logic_error&) {
-    throw InputError("{}: the arguments are not those of PyTorch; the file is damaged",
-                     node.describe());
+    throw InputError(
+        "{}: the arguments do not fit the op's schema; export the model again, as the file is "
+        "damaged",
+        node.describe());
   }
 }
 
@@ -336,7 +339,7 @@ std::vector<Argument> Tracer::results_of(const Call& node, const Call& call) {
   try {
     traced_values = trace(call);
   } catch (const NotRecognised&) {
-    // A lookup that gives equal rows for all ids is a constant.
+    // A lookup of the same rows for all ids is a constant.
     const std::optional<Call> settled = with_constants(node, call);
     if (!settled) throw;
     if (std::ranges::all_of(values_of(*settled), &TracedValue::is_constant)) {
@@ -347,7 +350,7 @@ std::vector<Argument> Tracer::results_of(const Call& node, const Call& call) {
   std::vector<Argument> results;
   for (const TracedValue& made : traced_values) {
     if (results.size() == node.outputs.size()) break;
-    TracedValue value = named(made, builder.name);
+    TracedValue value = with_op_name(made, builder.name);
     value.type = program_->values[node.outputs[results.size()]].type;
     results.push_back(traced(std::move(value)));
   }
@@ -356,8 +359,8 @@ std::vector<Argument> Tracer::results_of(const Call& node, const Call& call) {
 
 namespace {
 
-// Returns the value that a constant condition selects everywhere, as a padding mask does for
-// sequences without padding. Null if the condition selects some elements of both values.
+// Returns the value that a constant condition selects for all elements, as a padding mask does for
+// sequences without padding. Null if the condition selects elements of both values.
 const TracedValue* chosen_everywhere(const Call& call) {
   const bool fills = call.op == "masked_fill";
   if (!fills && call.op != "where") return nullptr;
@@ -374,17 +377,31 @@ const TracedValue* chosen_everywhere(const Call& call) {
 std::optional<TracedValue> refuse_empty(Tracer&, const Call& call) {
   for (const TracedValue& input : values_of(call)) {
     refuse_op_if(elements_of(shape_of(input)) == 0,
-                 "cannot compute with an empty tensor, such as a slice that begins where it ends; "
-                 "leave it out of the model");
+                 "the op gets an empty tensor, such as a slice that begins where it ends; leave it "
+                 "out of the model");
   }
   return std::nullopt;
 }
 
-// After complex numbers and movements, the first handler that knows an op lowers it.
-constexpr OpHandler* kHandlers[] = {
-    refuse_empty,    ordered_score_op, op_of_one,  layer_op,      decomposed_op,   matrix_op,
-    convolution_op,  max_pool_op,      nearest_op, mean_of_lines, written_softmax, score_op,
-    softmax_of_rows, norm_op,          sum_op,     filled_by_ids, pooling_op,      function_op};
+// Handlers in the order in which they are tried, after complex ops and movements.
+constexpr OpHandler* kHandlers[] = {refuse_empty,
+                                    ordered_score_op,
+                                    op_on_extent_one,
+                                    layer_op,
+                                    decomposed_op,
+                                    matrix_op,
+                                    convolution_op,
+                                    max_pool_op,
+                                    nearest_op,
+                                    mean_of_lines,
+                                    match_decomposed_softmax,
+                                    score_op,
+                                    softmax_of_rows,
+                                    norm_op,
+                                    sum_op,
+                                    filled_by_ids,
+                                    pooling_op,
+                                    function_op};
 
 std::optional<uint32_t> row_axis_of(const GraphBuilder& builder, const Call& call) {
   for (const TracedValue& value : values_of(call)) {
@@ -433,7 +450,8 @@ LinearExprRef Tracer::linear(const TracedValue& value, const ConstantRef& weight
   if (bias != nullptr) {
     const Array array = array_of(*bias);
     refuse_op_if(array.elements() != static_cast<size_t>(weight->shape()[transposed ? 1 : 0]),
-                 "bias and results have different widths; expected one bias for each result");
+                 "the bias and the results of the layer have different widths; expected one bias "
+                 "per result");
     added = array.to_reals();
   }
   WeightRef matrix = weight_of(program_, weight, transposed);
@@ -447,8 +465,8 @@ LinearExprRef Tracer::linear(const TracedValue& value, const ConstantRef& weight
 
 namespace {
 
-// Returns the positions of a constant that is sliced by position: from 0 on, as long as the input,
-// and not whole. Returns 0 for any other slice.
+// Returns the number of positions in a table that is sliced to the length of the input, from
+// position 0 on. Returns 0 for any other slice.
 int64_t positions_of_slice(const Call& call, const Shape& result, const GraphBuilder& builder) {
   if (call.op != "slice" || result.empty()) return 0;
   const Shape& shape = call.array("self").shape();
@@ -461,7 +479,8 @@ int64_t positions_of_slice(const Call& call, const Shape& result, const GraphBui
   return call.integer("start", 0) == 0 && is_cut && result[dim] < shape[dim] ? shape[dim] : 0;
 }
 
-// Returns the positions of a table of which consecutive rows are looked up, else 0.
+// Returns the number of positions in a table whose consecutive rows are looked up; 0 for any other
+// lookup.
 int64_t positions_of_rows(const Shape& table, const Array& ids) {
   const Array::Integers rows = ids.to_integers();
   for (size_t i = 1; i < rows.size(); ++i) {
@@ -470,7 +489,7 @@ int64_t positions_of_rows(const Shape& table, const Array& ids) {
   return rows.size() < 2 ? 0 : table[0] - rows[0];
 }
 
-// Returns a result of `call` as a constant that is computed when it is read.
+// Returns result `result` of a call as a constant that is computed at each read.
 std::shared_ptr<Constant> later(uint32_t value, const Shape& shape, ElementType type,
                                 const Call& call, size_t result, size_t depth) {
   auto constant = std::make_shared<Constant>(value, shape, type, [call, result]() -> Array {
@@ -487,11 +506,11 @@ Array Tracer::array_of(const TracedValue& value) const {
   if (const ConstantRef& constant = value.as<ConstantRef>()) return constant->array();
   if (const FunctionRef& function = value.as<FunctionRef>()) require_no_ids(*function);
   throw NotRecognised(
-      "a mask, or another constant, is computed from the model's values; give a padding mask as a "
-      "second input, as in def forward(self, x, padding_mask)");
+      "a mask, or another argument that must be constant, depends on the model's input; give a "
+      "padding mask as a second input, as in def forward(self, x, padding_mask)");
 }
 
-// Runs ops whose result depends on shapes and types alone.
+// Computes ops whose results depend on shapes and types only; nullopt for other ops.
 std::optional<std::vector<Argument>> Tracer::results_of_shapes(const Call& call) {
   if (!call.op.starts_with("new_") &&
       !is_one_of(call.op, {"sym_size", "size", "sym_numel", "numel", "zeros_like", "ones_like",
@@ -513,7 +532,7 @@ std::vector<Argument> Tracer::constants_of(const Call& call, const Call& node) {
   }
   refuse_op_if(
       is_large && depth > kExportedLevelsMax,
-      "ops on large constants are nested too deep; compute the constants before the export");
+      "ops on large constants are nested too deeply; compute the constants before the export");
   int64_t positions_max = positions_max_of(call);
   const TracedValue* table = value_of(call, "weight");
   const TracedValue* indices = value_of(call, "indices");
@@ -564,7 +583,8 @@ TracedValue Tracer::constant_of(const Call& call) {
 
 namespace {
 
-// Returns a function moved by an op. An op that takes another value for its shape gets that shape.
+// Returns a function followed by a movement. If the op takes its shape from another value, the
+// shape replaces that value.
 FunctionRef moved_function(const Tracer& tracer, const Call& call, const FunctionRef& function,
                            const Shape& shape) {
   Call moving = call;
@@ -575,7 +595,7 @@ FunctionRef moved_function(const Tracer& tracer, const Call& call, const Functio
   moving = bind<TracedRef>(moving, [&](const TracedRef& ref) -> Argument {
     if (ref->as<FunctionRef>() == function) return ref;
     refuse_op_if(!ref->is_constant(),
-                 "cannot move one value by another; expected constant indices");
+                 "the indices depend on the model's input; expected constant indices");
     return tracer.array_of(*ref);
   });
   return function_of(function->base, std::move(moving), shape, function->depth + 1);
@@ -583,26 +603,26 @@ FunctionRef moved_function(const Tracer& tracer, const Call& call, const Functio
 
 }  // namespace
 
-// Returns nullopt for an op that does more than moving.
+// Lowers an op that only moves elements; nullopt for any other op.
 std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
   const std::string& op = call.op;
   std::vector<TracedValue> parts = values_of(call);
   if (op == "embedding") return std::nullopt;
   const bool looks_up = is_one_of(op, {"index", "gather", "index_select"});
   if (looks_up && parts.size() > 1 && parts[0].is_constant()) {
-    return std::nullopt;  // a lookup by values of the model
+    return std::nullopt;  // a lookup by indices from the input
   }
   const Call shapes = with_shapes(call);
   const auto movements = movements_of(shapes);
   if (!movements) return std::nullopt;
-  // All values of a list are moved, or the first value.
+  // All tensors in a list are moved, or else the first argument.
   if (op == "copy" && value_of(call, "src") != nullptr) parts = {*value_of(call, "src")};
   if (op == "where" && parts.size() == 3) parts.erase(parts.begin());  // the condition
   const TracedValue *self = value_of(call, "self"), *put = value_of(call, "values");
   if (op == "index_put" && self != nullptr && put != nullptr) parts = {*self, *put};
   const size_t count = moved_arrays(shapes).size();
   refuse_op_if(count == 0 || count > parts.size(),
-               "cannot move scalars together with tensors; expected only tensors");
+               "Python numbers are concatenated or stacked with tensors; expected only tensors");
   parts.erase(parts.begin() + static_cast<ptrdiff_t>(count), parts.end());
   const bool has_scores = std::ranges::any_of(parts, &TracedValue::is<ScoresRef>);
   if (has_scores && count > 1) return std::nullopt;  // a choice between scores and constants
@@ -643,8 +663,8 @@ std::optional<std::vector<TracedValue>> Tracer::move(const Call& call) {
 
 namespace {
 
-// Whether the value is a part of a rotation: columns or rows of a node with other signs or rotated,
-// while one of `parts` has others of this node as they are.
+// Whether the value is a part of a rotation: negated or rotated elements of a node, of which
+// another part has other elements unchanged.
 bool turns_beside(const GraphBuilder& builder, const LinearExpr& value,
                   const std::vector<TracedValue>& parts) {
   if ((value.terms.size() == 1) == value.has_own_factors() || !builder.is_node(value.front())) {
@@ -662,7 +682,7 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
                                               const std::vector<Movement>& movements,
                                               std::optional<size_t> joins) {
   const bool has_constant = std::ranges::any_of(parts, &TracedValue::is_constant);
-  if (auto rows = rows_by_list(*this, parts, movements)) return {{*rows}};
+  if (auto rows = gather_rows_op(*this, parts, movements)) return {{*rows}};
   if (joins) {
     std::vector<LinearExprRef> sums;
     for (const TracedValue& part : parts) sums.push_back(as_sum(part));
@@ -671,15 +691,15 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   std::vector<LinearExprRef> moving;
   for (const TracedValue& part : parts) {
     const LinearExprRef value = as_sum(part);
-    // A sum is materialised before its rows are cut. Parts of a rotation stay as they are.
+    // Materialises a sum before its rows are sliced, but not the parts of a rotation.
     const bool cuts_rows = builder.fixes_rows && movements.size() == 1 && !value->shape.empty() &&
                            movements[0].shape.back() == value->shape.back();
     const bool is_sum = value->terms.size() > 1 && (!value->has_own_factors() || cuts_rows) &&
                         !movements[0].keeps_order(value->elements());
-    // So is a value with constant rows before it, or with columns beside it.
+    // Also materialises values that are concatenated with constant rows, or with pixels.
     const bool is_joined = joins && (has_constant || builder.reads_images()) &&
                            !value->is_plain() && !turns_beside(builder, *value, parts);
-    // A sum of rows is recognised by its factor, which must be alone.
+    // A sum over rows is a multiple of a mean, recognised by its uniform factor.
     const bool is_total = parts.size() > 1 && value->terms.size() == 1 &&
                           !value->has_own_factors() && builder.is_node(value->front()) &&
                           builder.is_sum_of_rows(builder.producer(value->front()).node,
@@ -695,13 +715,13 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
     const LinearExprRef& beside = moving[static_cast<size_t>(like - parts.begin())];
     if (auto columns = columns_of_constants(builder, moving[i], beside)) moving[i] = *columns;
   }
-  moving = columns_alike(builder, std::move(moving), joins);
-  moving = rows_of_sequences(builder, std::move(moving), Together::kMoved);
-  if (joins) {  // rows that were one of several tokens
+  moving = align_concat_rows(builder, std::move(moving), joins);
+  moving = rows_of_sequences(builder, std::move(moving), Combination::kMoved);
+  if (joins) {  // rows_of_sequences may have made per-sequence rows
     if (auto joined = concat_rows(builder, moving, *joins)) return {{*joined}};
   }
-  // Whole rotations beside other columns become nodes first; parts of one rotation share a
-  // producer.
+  // Rotations that are concatenated with other columns get nodes first. Parts of one rotation share
+  // a producer and stay.
   const uint32_t first = producer_of(moving[0]->front());
   if (std::ranges::any_of(moving,
                           [&](const auto& each) { return producer_of(each->front()) != first; })) {
@@ -710,9 +730,9 @@ std::vector<TracedValue> Tracer::moved_values(const std::vector<TracedValue>& pa
   std::vector<TracedValue> results;
   for (const Movement& movement : movements) {
     const LinearExprRef made = shifted_rows(builder, moved(movement, moving));
-    const LinearExprRef all = rows_beside_tokens(builder, builder.without_windows(made));
-    const LinearExprRef part = part_of_joined(builder, all);
-    results.emplace_back(rows_in_turn(builder, rows_side_by_side(builder, part)));
+    const LinearExprRef all = rows_beside_tokens(builder, builder.trim_windows(made));
+    const LinearExprRef part = slice_of_concat(builder, all);
+    results.emplace_back(interleaved_rows(builder, deinterleaved_rows(builder, part)));
   }
   return results;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces an exported program op by op: keeps for each value how it is made of elements of the
+// Traces an exported program op by op. Keeps each value as an expression over elements of the
 // converter's graph, and adds nodes for ops that compute.
 //
 //   F.linear(x, W)        ->  linear expression over a new linear node
@@ -32,28 +32,27 @@ class Tracer {
  public:
   Tracer(std::shared_ptr<const ExportedProgram> program, const TraceShape& trace_shape);
 
-  // Builds the graph of the program's output `index`. Throws InputError, with the op and its place
-  // in the author's code, for an op that is not recognised; builder.found may then tell how to
-  // start anew.
+  // Builds the graph of output `index` of the program. Throws InputError, with the op and its
+  // source line, for an op that is not recognised. If builder.found is set then, the trace must be
+  // restarted with that layout.
   void run(size_t index);
 
-  // Returns the results of a call on traced values, of which at least one depends on the model's
-  // input.
+  // Returns the results of a call. REQUIRES: an argument depends on the model's input.
   std::vector<TracedValue> trace(const Call& call);
-  // Returns the result of a call on constants, as a constant that is no value of the program.
+  // Returns the result of a call on constants, as a constant made by the tracer.
   TracedValue constant_of(const Call& call);
 
   LinearExprRef as_sum(const TracedValue& value);
   FunctionRef as_function(const TracedValue& value);
-  // Throws NotRecognised for a value that is no constant.
+  // Returns the elements of a constant. Throws NotRecognised for any other value.
   Array array_of(const TracedValue& value) const;
   LinearExprRef linear(const TracedValue& value, const ConstantRef& weight, bool transposed,
                        const TracedValue* bias);
-  // Whether some input may have other lengths.
+  // Whether an input may have other lengths than the example.
   bool has_open_length() const;
-  // Returns the budget, renewed for one op.
+  // Returns the budget of array elements, reset for one op.
   OpBudget& op_budget();
-  // Returns table[id] for each token id, [sequences, tokens, 1].
+  // Looks up table[id] for each token id, [sequences, tokens, 1].
   LinearExprRef looked_up_number(const LinearExprRef& ids, const std::vector<double>& table);
   // Throws NotRecognised for a function of token ids.
   void require_no_ids(const Function& function) const;
@@ -65,11 +64,11 @@ class Tracer {
   TracedValue marks_input(const ExportedValue& value);
   LinearExprRef marked_features(const ExportedInput& input, const Shape& shape);
   void step(const Call& node);
-  // slices the last token in place of rows that ids choose
+  // Replaces a lookup of each sequence's last token, found by ids, by a slice.
   Call with_last_tokens(const Call& node);
   std::vector<Argument> results_of(const Call& node, const Call& call);
   std::vector<Argument> constants_of(const Call& call, const Call& node);
-  // Returns the call with constants in place of sums of constants; nullopt if it has none.
+  // Replaces arguments that are sums of constants by constants; nullopt if there are none.
   std::optional<Call> with_constants(const Call& node, const Call& call) const;
   std::optional<std::vector<Argument>> results_of_shapes(const Call& call);
   std::string name_of(const Call& node) const;
@@ -90,18 +89,17 @@ class Tracer {
   std::shared_ptr<const ExportedProgram> program_;
   const TraceShape trace_shape_;
   OpBudget budget_;
-  uint64_t elements_max_;  // in one array
-  std::vector<Argument>
-      values_;  // of the program: numbers, traced values, or None outside their lifetime
-  std::vector<std::string> own_names_;  // of nodes
-  std::vector<uint64_t> costs_;         // elements held by each of values_
+  uint64_t elements_max_;               // in one array
+  std::vector<Argument> values_;        // by value id; None before the op and after the last use
+  std::vector<std::string> own_names_;  // of ops without weights
+  std::vector<uint64_t> costs_;         // elements in memory, by value id
   uint64_t live_numbers_ = 0;
-  // The most recent ones.
+  // Cached functions and the nodes made for them.
   std::vector<std::pair<std::shared_ptr<const Call>, LinearExprRef>> made_functions_;
-  // Keyed by the column of the ids and by the table.
+  // Cached lookups, by the column of the ids and the table.
   std::map<std::pair<Column, std::vector<double>>, LinearExprRef> numbers_of_ids_;
-  size_t made_weights_ = 0;              // weights that the tracer has named
-  const Function* outermost_ = nullptr;  // function that is being lowered
+  size_t made_weights_ = 0;              // count of weights that the tracer named
+  const Function* outermost_ = nullptr;  // function that is lowered, with all nested ops
 };
 
 }  // namespace arenite::convert

@@ -335,6 +335,7 @@ LinearExprRef slice_of_concat(GraphBuilder& builder, const LinearExprRef& value)
   std::vector<bool> are_first;  // the part taken at each level of the tree
   uint32_t row_axis = *found;
   while (run->count != builder.sizes_of(row_axis).tokens) {
+    if (!builder.parts_of(row_axis) && run->count == 1) break;
     if (!builder.parts_of(row_axis)) return value;
     const auto [first, second] = *builder.parts_of(row_axis);
     const uint32_t before = builder.sizes_of(first).tokens;
@@ -344,19 +345,22 @@ LinearExprRef slice_of_concat(GraphBuilder& builder, const LinearExprRef& value)
     row_axis = are_first.back() ? first : second;
   }
   if (are_first.empty()) return value;
-  // A single row at an end of a part is selected, and becomes a per-sequence row.
-  const bool ends_first = are_first.back();
-  while (run->count == 1 && !are_first.empty() && are_first.back() == ends_first) {
-    are_first.pop_back();
-  }
+  // A single row is selected, and becomes a per-sequence row.
+  const uint32_t last = builder.sizes_of(row_axis).tokens - 1;
+  const bool is_at_end = run->count == 1 && (run->begin == 0 || run->begin == last);
+  const bool is_first = last == 0 ? are_first.back() : run->begin == 0;
+  while (is_at_end && !are_first.empty() && are_first.back() == is_first) are_first.pop_back();
   ValueId node = builder.gather(run->columns);
-  for (const bool is_first : are_first) node = builder.graph.add_part(builder.name, is_first, node);
-  if (run->count == 1) {
-    node = builder.graph.add_select(builder.name,
-                                    ends_first ? SelectKind::kFirst : SelectKind::kLast, node);
-  }
+  for (const bool part : are_first) node = builder.graph.add_part(builder.name, part, node);
   const ScopedAxis on(builder, row_axis);
-  return whole_producer(builder.producer_of_node(node, builder.sizes.rows()), value->shape);
+  if (is_at_end) {
+    const SelectKind kind = is_first ? SelectKind::kFirst : SelectKind::kLast;
+    node = builder.graph.add_select(builder.name, kind, node);
+    return whole_producer(builder.producer_of_node(node, builder.sizes.sequences), value->shape);
+  }
+  const uint32_t rows = builder.producer_of_node(node, builder.sizes.rows());
+  return whole_producer(run->count == 1 ? builder.selected_at(rows, run->begin) : rows,
+                        value->shape);
 }
 
 namespace {

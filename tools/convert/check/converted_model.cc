@@ -108,11 +108,12 @@ std::vector<float> run_target(const AlignedBytes& file, Target target, const Mod
   if (!finite || !session.model().causal() || !input.types.empty()) return values;
   session.reset();
   const size_t width = session.session().output().features;
+  size_t begin = 0;
   for (uint32_t t = 0; t < input.tokens; ++t) {
-    // Rows of constants come with the first token.
-    const size_t end = values.size() - (input.tokens - t - 1) * width;
-    const size_t begin = t == 0 ? 0 : end - width;
-    session.step(input, t, std::span(values).subspan(begin, end - begin));
+    // Constant rows come with the first token; interleaved rows are several for each token.
+    const size_t rows = rows_given(session.model(), Outputs::kAll, 1, t == 0);
+    session.step(input, t, std::span(values).subspan(begin, rows * width));
+    begin += rows * width;
   }
   return values;
 }

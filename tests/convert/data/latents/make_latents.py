@@ -16,6 +16,8 @@ from save_cases import exact, made, save, save_arrays  # noqa: E402
 
 COLUMNS, WIDTH, HEADS, TOKENS, QUERIES = 5, 8, 2, 7, 3
 DIM = WIDTH // HEADS
+PREFIXED = ("stacked_token", "sliced_token", "causal_registers", "biased_token", "counted_token",
+            "turns_after_token")
 
 
 def attention(**options):
@@ -245,6 +247,60 @@ class MemoryKeys(Rows):
         return self.out(y + F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
 
+class ZeroValue(MemoryKeys):
+    """A learned key whose value is zero, before the others."""
+
+    def forward(self, x):
+        y = self.rows(x)
+        q, k, v = map(heads, self.qkv(y).chunk(3, -1))
+        k = torch.cat([self.memory[0, :, :1].expand(x.size(0), -1, -1, -1), k], 2)
+        seen = F.scaled_dot_product_attention(q, k, F.pad(v, (0, 0, 1, 0)))
+        return self.out(y + seen.transpose(1, 2).flatten(2))
+
+
+class Prefixed(nn.Module):
+    """A token before the others, put there in several ways, with positions of all rows."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.causal = way, way in ("causal_registers", "turns_after_token")
+        self.rows, self.out = nn.Linear(COLUMNS, WIDTH), nn.Linear(WIDTH, 4)
+        self.actions = nn.Linear(COLUMNS, WIDTH)
+        self.token, self.registers = (nn.Parameter(torch.randn(1, n, WIDTH)) for n in (1, 2))
+        self.place = nn.Embedding(24, WIDTH)
+        self.bias = nn.Parameter(torch.randn(HEADS, 24, 24))
+        self.qkv, self.mlp = nn.Linear(WIDTH, 3 * WIDTH), mlp()
+
+    def joined(self, x):
+        y, token = self.rows(x), self.token.expand(x.size(0), -1, -1)
+        if self.way == "stacked_token":
+            return torch.stack([token[:, 0], *y.unbind(1)], 1)
+        if self.way == "sliced_token":
+            z = torch.zeros(x.size(0), x.size(1) + 1, WIDTH)
+            z[:, 1:] = y
+            z[:, 0] = token[:, 0]
+            return z
+        if self.way == "causal_registers":
+            return torch.cat([token, self.registers.expand(x.size(0), -1, -1), y], 1)
+        if self.way == "turns_after_token":
+            y = torch.stack([y, self.actions(x)], 2).flatten(1, 2)
+        return torch.cat([token, y], 1)
+
+    def forward(self, x):
+        y = self.joined(x)
+        n = y.size(1)
+        y = y + (self.place.weight[:n] if self.way != "counted_token" else
+                 self.place(torch.arange(n)))
+        q, k, v = map(heads, self.qkv(y).chunk(3, -1))
+        bias = self.bias[:, :n, :n] if self.way == "biased_token" else None
+        seen = F.scaled_dot_product_attention(q, k, v, bias, is_causal=self.causal)
+        y = y + seen.transpose(1, 2).flatten(2)
+        y = y + self.mlp(y)
+        if self.way == "stacked_token":
+            return self.out(y[:, 1:] + y[:, :1])
+        return self.out(y if self.causal else y[:, 0])
+
+
 class Reduced(nn.Module):
     """Attention to rows of a strided convolution, and a mixing of neighbours after it."""
 
@@ -467,6 +523,8 @@ MODELS = {
     "reduced_tokens": ReducedTokens,
     "in_turn": InTurn,
     "inverted": Inverted,
+    "zero_value": ZeroValue,
+    **{way: lambda way=way: Prefixed(way) for way in PREFIXED},
     "series_patches": lambda: SeriesPatches(False),
     "normalised_patches": lambda: SeriesPatches(True),
     "padded_patches": lambda: SeriesPatches(True, 6, nn.ReplicationPad1d((0, 2))),
@@ -500,7 +558,8 @@ SHAPES = {
     "categories": (3,),
     "one_table": (3,),
 }
-FIXED = (*SHAPES, "q_former", "bias_and_zero", "in_turn", "inverted")  # with fixed sizes
+# With fixed sizes.
+FIXED = (*SHAPES, "stacked_token", "q_former", "bias_and_zero", "in_turn", "inverted")
 ENDLESS = ("perceiver_io", "resampler")
 TWO = ("decoder", "resampler", "bias_keys", "memory_keys", "segformer")  # sequences
 
@@ -514,8 +573,11 @@ def main(folder, names):
             x[..., 0] = torch.arange(TOKENS) % 6
         options = {}
         if name not in FIXED:
-            most = {} if name in ENDLESS else {"max": 64}
-            options["dynamic_shapes"] = ({1: torch.export.Dim("tokens", min=4, **most)},)
+            most = {} if name in ENDLESS else {"max": 20 if name in PREFIXED else 64}
+            if name == "turns_after_token":
+                most = {"max": 11}
+            least = 2 if name in PREFIXED else 4
+            options["dynamic_shapes"] = ({1: torch.export.Dim("tokens", min=least, **most)},)
         save(model, (x,), f"{folder}/{name}.pt2", **options)
         save_arrays(f"{folder}/{name}", x, exact(model, x))
 

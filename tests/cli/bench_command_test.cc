@@ -16,9 +16,8 @@ TEST(BenchCommand, PrintsATableOrTheSameAsJson) {
   const TempFolder folder;
   const std::string model = convert_small(folder, "portable");
   const std::string bytes = std::to_string(std::filesystem::file_size(model)) + " bytes";
-  EXPECT_TRUE(
-      ends(run_arenite({"bench", model, "--tokens", "3"}), kDone,
-           {bytes, "kernel set scalar, 1 thread", "GFLOP/s peak", "tokens", "\n       3 "}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "3"}), kDone,
+                   {bytes, "kernel set scalar, 1 thread", "GFLOP/s peak", "tokens", "\n     3 "}));
   const ProgramResult result = run_arenite({"bench", model, "--json", "--threads", "2"});
   ASSERT_TRUE(ends(result, kDone));
   const nlohmann::json json = nlohmann::json::parse(result.output, nullptr, false);
@@ -106,7 +105,7 @@ TEST(BenchCommand, TimesImages) {
   const std::string checkpoint = convert_fixture("exported/vit.pt2").string();
   ASSERT_TRUE(ends(run_arenite({"convert", checkpoint, "-o", model}), kDone));
   EXPECT_TRUE(ends(run_arenite({"bench", model, "--profile"}), kDone,
-                   {"\n      72 ", "an image", "patches"}));
+                   {"\n    72 ", "an image", "patches"}));
   EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "3"}), kBadInput,
                    {"--tokens does not fit", "one of images"}));
 }
@@ -117,7 +116,7 @@ TEST(BenchCommand, TimesModelsOfOneLength) {
   const std::string model = (folder.path() / "seven.arn").string();
   const std::string checkpoint = convert_fixture("exported/soft_cap.pt2").string();
   ASSERT_TRUE(ends(run_arenite({"convert", checkpoint, "-o", model}), kDone));
-  EXPECT_TRUE(ends(run_arenite({"bench", model, "--seconds", "0.01"}), kDone, {"\n       7 "}));
+  EXPECT_TRUE(ends(run_arenite({"bench", model, "--seconds", "0.01"}), kDone, {"\n     7 "}));
   EXPECT_TRUE(ends(run_arenite({"bench", model, "--tokens", "6"}), kBadInput,
                    {"--tokens: found 6; at least 7, the model's shortest sequence"}));
   EXPECT_TRUE(ends(run_arenite({"bench", model, "--lengths", "7,3"}), kBadInput,

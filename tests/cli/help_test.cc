@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "cli/printed.h"
-#include "cli/token_models.h"
 
 namespace arenite::testing {
 namespace {
@@ -43,7 +42,7 @@ TEST(Help, HasTopicsForLongSubjects) {
   EXPECT_TRUE(ends(run_arenite({"help", "formats"}), kDone, {"GGUF", "W_query", "llama"}));
   EXPECT_TRUE(ends(run_arenite({"help", "state-dicts"}), kDone, {"--norm-first", "num_heads"}));
   EXPECT_TRUE(ends(run_arenite({"help", "json", "inspect"}), kDone,
-                   {"cache_groups", "self_test", "needs"}));
+                   {"json-schema.org", "self_test", "needs"}));
 }
 
 TEST(Help, NamesEveryTargetAndThatOfMicrocontrollers) {
@@ -68,27 +67,6 @@ TEST(Help, RefusesUnknownTopics) {
   EXPECT_TRUE(ends(run_arenite({"help", "targts"}), kBadUsage, {"'targts'", "targets", "convert"}));
   EXPECT_TRUE(ends(run_arenite({"help", "convert", "run"}), kBadUsage, {"'run'"}));
   EXPECT_TRUE(ends(run_arenite({"help", "json", "help"}), kBadUsage, {"'help' has no --json"}));
-}
-
-TEST(Help, HasNoColoursInAPipe) {
-  EXPECT_EQ(run_arenite({"--help"}).output.find('\033'), std::string::npos);
-}
-
-TEST(Help, HasColoursOnATerminalUnlessTheyAreNotWanted) {
-  const TempFolder folder;
-  const std::string model = write_text_decoder(folder);
-  Command terminal;
-  terminal.terminal = true;
-  const auto warning = [&](std::vector<std::string> environment) {
-    terminal.environment = std::move(environment);
-    return run_arenite({"generate", model, "--prompt", "a</s>b", "--tokens", "0"}, terminal).errors;
-  };
-  EXPECT_NE(warning({"TERM=xterm", "NO_COLOR="}).find("\033[1;33mwarning:\033[0m the prompt"),
-            std::string::npos);
-  EXPECT_NE(warning({"TERM=xterm", "NO_COLOR=1"}).find("\033[Kwarning: the prompt"),
-            std::string::npos);
-  EXPECT_NE(warning({"TERM=dumb", "NO_COLOR="}).find("\033[Kwarning: the prompt"),
-            std::string::npos);
 }
 
 TEST(ManPage, HasTheOptionsOfItsCommand) {
@@ -121,12 +99,12 @@ TEST(ManPage, IsOneThatGroffUnderstands) {
 
 // Returns the completions that bash proposes for the last of these words.
 std::string proposed(const std::string& words) {
-  const ProgramResult result =
-      run({"bash", "-c",
-           "source <(\"$0\" help --completion bash); COMP_WORDS=($1); [[ $1 == *' ' ]] && "
-           "COMP_WORDS+=(''); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _arenite; "
-           "echo \"${COMPREPLY[@]}\"",
-           ARENITE_PROGRAM, words});
+  const ProgramResult result = run(
+      {"bash", "-c",
+       "arenite() { \"$program\" \"$@\"; }; program=$0; source <(arenite help --completion bash); "
+       "COMP_WORDS=($1); [[ $1 == *' ' ]] && COMP_WORDS+=(''); "
+       "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _arenite; echo \"${COMPREPLY[@]}\"",
+       ARENITE_PROGRAM, words});
   EXPECT_EQ(result.exit_code, 0) << result.output;
   return result.output;
 }
@@ -139,6 +117,19 @@ TEST(Completion, ProposesCommandsOptionsAndValuesInBash) {
   EXPECT_EQ(proposed("arenite repack --target port"), "portable\n");
   EXPECT_EQ(proposed("arenite help targ"), "targets\n");
   EXPECT_EQ(proposed("arenite bench --threads "), "\n");
+  EXPECT_EQ(proposed("arenite inspect /et"), "/etc\n");
+  EXPECT_EQ(proposed("arenite convert x -o /et"), "/etc\n");
+}
+
+TEST(Completion, HasAMeaningForEachWord) {
+  const auto completions = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"help", "--complete", "--"});
+    return run_arenite(words).output;
+  };
+  EXPECT_NE(completions({""}).find("convert\tConvert a decoder"), std::string::npos);
+  EXPECT_NE(completions({"convert", "--out"}).find("--output\tThe model file to write\n"),
+            std::string::npos);
+  EXPECT_EQ(completions({"convert", "--kv", ""}), "f32\nint8\n");
 }
 
 TEST(Completion, IsOneThatOtherShellsUnderstand) {
@@ -149,14 +140,6 @@ TEST(Completion, IsOneThatOtherShellsUnderstand) {
          (TempFolder().path().parent_path() / ("arenite_completion." + shell)).string()});
     EXPECT_EQ(result.exit_code, 0) << shell << ": " << result.output;
   }
-  const std::string zsh = run_arenite({"help", "--completion", "zsh"}).output;
-  EXPECT_NE(zsh.find("'(-o --output)'{-o,--output}'[The model file to write]:FILE:_files'"),
-            std::string::npos)
-      << zsh;
-  const std::string fish = run_arenite({"help", "--completion", "fish"}).output;
-  EXPECT_NE(fish.find("'__fish_seen_subcommand_from convert' -l kv -x -a 'f32 int8'"),
-            std::string::npos)
-      << fish;
 }
 
 }  // namespace

@@ -90,68 +90,6 @@ TEST(Inspect, PrintsDecodersWithin100Columns) {
   }
 }
 
-test::DecoderShape deep_shape(size_t layers) {
-  test::DecoderShape shape;
-  shape.windows.assign(layers, 0);
-  return shape;
-}
-
-// Numbers after `name="` in an SVG.
-std::vector<double> numbers_of(const std::string& svg, const std::string& name) {
-  std::vector<double> numbers;
-  for (size_t at = svg.find(name + "=\""); at != std::string::npos;
-       at = svg.find(name + "=\"", at + 1)) {
-    numbers.push_back(std::stod(svg.substr(at + name.size() + 2, 16)));
-  }
-  return numbers;
-}
-
-TEST(Inspect, DrawsArenaMasksAndBytesAsOneSvg) {
-  const TempFolder folder;
-  const std::string model =
-      write_file(folder, "m.arn", test::make_decoder_model(deep_shape(12)).span());
-  const std::string file = (folder.path() / "m.svg").string();
-  EXPECT_TRUE(holds(printed_facts(model, {"--svg", file}), "picture"));
-  std::ifstream in(file);
-  const std::string svg((std::istreambuf_iterator<char>(in)), {});
-  for (const char* part : {"<svg xmlns=", "prefers-color-scheme: dark", ">session<",
-                           ">keys and values<", ">activations<", ">scratch<", ">12 times the same<",
-                           ">Mask<", "Bytes of the file", "</svg>"}) {
-    EXPECT_TRUE(holds(svg, part)) << part;
-  }
-  EXPECT_FALSE(holds(svg, "nan"));
-  EXPECT_FALSE(holds(svg, "<script"));
-  const std::vector<double> x = numbers_of(svg, " x"), width = numbers_of(svg, " width");
-  EXPECT_LE(std::ranges::max(x), 960.0);
-  EXPECT_LE(std::ranges::max(width), 960.0);
-  EXPECT_GE(std::ranges::min(width), 0.0);
-}
-
-TEST(Inspect, DrawsNamesAsText) {
-  const TempFolder folder;
-  ModuleSpec spec = test::spec_named("causal");
-  spec.name = "<script>\"1\" & '2'</script> \x1b[31m\n\xff \xe2\x80\xae";
-  const std::string file = (folder.path() / "m.svg").string();
-  printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()), {"--svg", file});
-  const std::string svg = read_bytes(file);
-  EXPECT_FALSE(holds(svg, "<script"));
-  EXPECT_TRUE(holds(svg,
-                    "&lt;script&gt;&quot;1&quot; &amp; &#39;2&#39;&lt;/script&gt; "
-                    "?[31m?\xef\xbf\xbd ?"));
-}
-
-TEST(Inspect, DrawsSmallMasksCellByCell) {
-  const TempFolder folder;
-  ModuleSpec spec = test::spec_named("causal");
-  spec.positions_max = 4;
-  spec.masks = {test::mask_where(4, [](uint32_t q, uint32_t k) { return k <= q && k + 2 != q; })};
-  const std::string text =
-      printed_facts(write_file(folder, "m.arn", test::make_model(spec).span()));
-  EXPECT_TRUE(holds(text, "     # . . .\n     # # . .\n     . # # .\n     # . # #\n")) << text;
-  EXPECT_TRUE(holds(text, "mask 0: strip by distance, 7 values, 4 positions; 28 bytes, dense 64"))
-      << text;
-}
-
 TEST(Inspect, ShowsTheArenaThatPlanArenaSays) {
   const TempFolder folder;
   const convert::AlignedBytes bytes = test::make_model(test::spec_named("causal"));
@@ -226,7 +164,6 @@ TEST(Inspect, KeepsControlCharactersOfPathsAndArgumentsFromTheTerminal) {
     const std::string made = (folder.path() / "made").string();
     for (const std::vector<std::string>& command :
          {std::vector<std::string>{"inspect", file, "--report", made + ".html"},
-          {"inspect", file, "--svg", made + ".svg"},
           {"embed", file, "-o", made + ".h"}}) {
       ASSERT_TRUE(ends(run_arenite(command), kDone));
       std::ifstream stream(command.back());

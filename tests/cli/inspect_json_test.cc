@@ -173,47 +173,24 @@ TEST(InspectJson, AgreesWithThePlannerForEveryTarget) {
   }
 }
 
-// The formula of a call, as the keys say it.
-uint64_t work_of(const json& call, const json& size, const char* once, const char* per_row,
-                 const char* per_output, uint64_t pairs_or_blocks, const char* per_pair) {
-  uint64_t sum = once == nullptr ? 0 : call[once].get<uint64_t>();
-  sum += call[per_row].get<uint64_t>() * size["rows"].get<uint64_t>();
-  sum += call[per_output].get<uint64_t>() * size["outputs"].get<uint64_t>();
-  const uint64_t held = size["held"].get<uint64_t>() + size["rows"].get<uint64_t>();
-  for (const json& op : call["attention"]) {
-    const uint64_t most = op["keys_max"].is_null() ? held : op["keys_max"].get<uint64_t>();
-    sum += std::min(held, most) * pairs_or_blocks * op[per_pair].get<uint64_t>();
-  }
-  return sum;
-}
-
 TEST(InspectJson, BoundsTheCostOfACall) {
   const TempFolder folder;
   for (const test::DecoderShape& shape : {test::DecoderShape{}, test::ring_decoder()}) {
     const json facts = inspect(folder, test::make_decoder_model(shape).span());
     const json& bounds = facts["bounds"];
-    const json& call = bounds["call"];
     EXPECT_EQ(bounds["flash_bytes"], facts["file"]["bytes"]);
     EXPECT_EQ(bounds["stack_bytes"]["cortex-m"], 2368);
     EXPECT_EQ(bounds["stack_bytes"]["cortex-m without an FPU"], 2560);
     for (const json& target : facts["targets"]) {
-      if (target["name"] != call["target"]) continue;
+      if (!target["chosen"]) continue;
       EXPECT_EQ(bounds["arena_bytes"], target["arena"]["total_bytes"]);
     }
     EXPECT_EQ(bounds["run"]["rows"], 9);
     EXPECT_EQ(bounds["step"]["held"], 59);
     for (const char* const name : {"run", "step"}) {
-      const json& size = bounds[name];
-      const uint64_t rows = size["rows"];
-      const uint64_t block = call["block_rows"];
-      EXPECT_EQ(size["multiply_adds"],
-                work_of(call, size, nullptr, "multiply_adds_per_row", "multiply_adds_per_output",
-                        rows, "multiply_adds_per_row_and_key"));
-      EXPECT_EQ(size["bytes_read"], work_of(call, size, "bytes_read_once", "bytes_read_per_row",
-                                            "bytes_read_per_output", (rows + block - 1) / block,
-                                            "bytes_read_per_block_and_key"));
-      EXPECT_GT(size["multiply_adds_not_finite"], size["multiply_adds"]);
-      EXPECT_GT(size["bytes_read_not_finite"], size["bytes_read"]);
+      const json& call = bounds[name];
+      EXPECT_GT(call["multiply_adds_not_finite"], call["multiply_adds"]);
+      EXPECT_GT(call["bytes_read_not_finite"], call["bytes_read"]);
     }
     EXPECT_GT(bounds["load_steps"], facts["file"]["bytes"]);
   }

@@ -89,7 +89,6 @@ class CallBoundsTest : public EncoderTest {
     for (const KvType kv_cache : {KvType::kF32, KvType::kInt8}) {
       const TensorType kv_type = kv_cache == KvType::kInt8 ? TensorType::kInt8 : TensorType::kF32;
       const format::ModelReader reader(file.span());
-      const tool::CallBounds bounds = tool::call_bounds(reader, 0, kv_type);
       CountedSession counted(model, kv_cache, positions), other(model, kv_cache, positions);
       uint32_t held = 0;
       const uint32_t prefix = tool::max_rows(reader, 1) - 1;
@@ -104,14 +103,14 @@ class CallBoundsTest : public EncoderTest {
         size.held = held == 0 ? 0 : held + prefix;
         size.rows = held == 0 ? tokens + prefix : tokens;
         size.outputs = 1;  // where a model has no choice, no op makes rows of outputs
-        EXPECT_LE(found, tool::multiply_adds_max(bounds, size)) << name << " " << held;
+        EXPECT_LE(found, work_of(reader, size, kv_type).multiply_adds) << name << " " << held;
         // The useful multiply-adds are counted by another function.
         const tool::Feed feed = {held, tokens, 1};
         EXPECT_GE(2.0 * static_cast<double>(found), tool::model_flops(reader, feed)) << name;
         held += tokens;
       } while (held < positions);
-      check_not_finite(model, kv_cache, bounds, prefix, name);
-      check_bytes(reader, bounds, kv_type, name);
+      check_not_finite(model, reader, kv_cache, prefix, name);
+      check_bytes(reader, kv_type, name);
     }
   }
 
@@ -134,27 +133,34 @@ class CallBoundsTest : public EncoderTest {
     }
   }
 
-  static void check_not_finite(const TestModel& model, KvType kv_cache,
-                               const tool::CallBounds& bounds, uint32_t prefix,
-                               const std::string& name) {
+  static tool::CallWork work_of(const format::ModelReader& reader, const tool::CallSize& size,
+                                TensorType kv_type) {
+    return tool::call_work_max(reader, 0, 0, size, kv_type);
+  }
+
+  static void check_not_finite(const TestModel& model, const format::ModelReader& reader,
+                               KvType kv_cache, uint32_t prefix, const std::string& name) {
     if (model->vocab_size() != 0) return;  // ids are finite
     CountedSession counted(model, kv_cache, kPositions);
     const tool::CallSize size = {0, kPositions + prefix, kPositions + prefix, false};
-    EXPECT_LE(counted.feed(kPositions, 5, false), tool::multiply_adds_max(bounds, size)) << name;
+    const TensorType kv_type = kv_cache == KvType::kInt8 ? TensorType::kInt8 : TensorType::kF32;
+    EXPECT_LE(counted.feed(kPositions, 5, false), work_of(reader, size, kv_type).multiply_adds)
+        << name;
   }
 
   // The bound of bytes against the sum over ops.
-  static void check_bytes(const format::ModelReader& reader, const tool::CallBounds& bounds,
-                          TensorType kv_type, const std::string& name) {
+  static void check_bytes(const format::ModelReader& reader, TensorType kv_type,
+                          const std::string& name) {
     const uint32_t rows = tool::max_rows(reader, kPositions);
     uint64_t read = 0;
     for (uint32_t i = 0; i < reader.ops(); ++i) {
       read += tool::op_traffic(reader, 0, i, kPositions, kv_type).read;
     }
-    EXPECT_LE(read, tool::bytes_read_max(bounds, {0, rows, 1})) << name;
+    EXPECT_LE(read, work_of(reader, {0, rows, 1}, kv_type).bytes_read) << name;
     if (!reader.causal()) return;
     const double decoded = tool::decode_bytes(reader, 0, kPositions - 1, kv_type);
-    EXPECT_LE(decoded, static_cast<double>(tool::bytes_read_max(bounds, {rows - 1, 1, 1}))) << name;
+    const uint64_t most = work_of(reader, {rows - 1, 1, 1}, kv_type).bytes_read;
+    EXPECT_LE(decoded, static_cast<double>(most)) << name;
   }
 
  private:
@@ -250,12 +256,13 @@ TEST_P(FunctionBounds, HoldForCrossAttention) {
         if (encodes || whole_text) {
           EXPECT_EQ(found, expected) << memory;
         }
-        const tool::CallBounds bounds = tool::call_bounds(reader, 0, TensorType::kF32, function);
         const tool::CallSize size = {0, tokens[function], 1, true,
                                      tool::most_stored(reader, tokens, function)};
         EXPECT_EQ(size.stored, encodes ? 0 : memory);
-        EXPECT_LE(found, tool::multiply_adds_max(bounds, size)) << memory;
-        EXPECT_LE(read, tool::bytes_read_max(bounds, size)) << memory;
+        const tool::CallWork most =
+            tool::call_work_max(reader, 0, function, size, TensorType::kF32);
+        EXPECT_LE(found, most.multiply_adds) << memory;
+        EXPECT_LE(read, most.bytes_read) << memory;
       }
     }
   }
@@ -279,29 +286,11 @@ TEST_P(FunctionBounds, HoldForTheLastToken) {
   const uint64_t found = counted_multiply_adds();
   const tool::Feed feed = {tokens_of(kHeld, kTextPositions - 1), tokens_of(0, 1), 1};
   EXPECT_EQ(2.0 * static_cast<double>(found), tool::model_flops(reader, feed));
-  const tool::CallBounds bounds = tool::call_bounds(reader, 0, TensorType::kF32, kStep);
   const tool::CallSize size = {kTextPositions - 1, 1, 1, true, kHeld};
-  EXPECT_LE(found, tool::multiply_adds_max(bounds, size));
+  const tool::CallWork most = tool::call_work_max(reader, 0, kStep, size, TensorType::kF32);
+  EXPECT_LE(found, most.multiply_adds);
   EXPECT_LE(tool::decode_bytes(reader, 0, feed.held, TensorType::kF32),
-            static_cast<double>(tool::bytes_read_max(bounds, size)));
-}
-
-// Tests the sums: two of three ops are attention, one of them with a window.
-TEST(CallBoundsSums, AddUpOpsAndAttention) {
-  tool::CallBounds bounds;
-  bounds.block_rows = 4;
-  bounds.multiply_adds_per_row = 10;
-  bounds.multiply_adds_per_output = 100;
-  bounds.bytes_once = 7;
-  bounds.bytes_per_row = 3;
-  bounds.bytes_per_output = 5;
-  bounds.attention = {{UINT64_MAX, 2, 11, 1000, 13}, {6, 1, 1, 0, 0}};
-  EXPECT_EQ(tool::multiply_adds_max(bounds, {8, 2, 1}), 20u + 100 + 2 * 10 * 2 + 2 * 6);
-  EXPECT_EQ(tool::multiply_adds_max(bounds, {8, 2, 1, false}),
-            20u + 100 + 2 * 10 * 2 + 2 * 6 + 2 * 10 * 1000);
-  EXPECT_EQ(tool::bytes_read_max(bounds, {8, 5, 1}), 7u + 15 + 5 + 2 * 13 * 11 + 2 * 6);
-  bounds.multiply_adds_per_row = UINT64_MAX / 2;
-  EXPECT_EQ(tool::multiply_adds_max(bounds, {0, 3, 0}), UINT64_MAX);
+            static_cast<double>(most.bytes_read));
 }
 
 }  // namespace

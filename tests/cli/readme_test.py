@@ -4,9 +4,8 @@
 
 Usage: readme_test.py PROGRAM [--update]
 A transcript is a block of code that begins with "$ build/arenite". A line of dots stands for any
-further lines. The picture of README.md is compared, too. --update writes what was printed and drawn
-instead. Numbers are those of the AVX2 kernels: on other machines the test is skipped (exit code
-77).
+further lines. --update writes what was printed instead. Numbers are those of the AVX2 kernels: on
+other machines the test is skipped (exit code 77).
 """
 
 import difflib
@@ -21,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / folder / "README.md" for folder in (
     ".", "tools/convert", "runtime", "examples/quantization", "examples/debugging",
     "examples/from_onnx")]
-PICTURE = ROOT / ".github/arena.svg"
 TRANSCRIPT = re.compile(r"(?<=```\n)\$ build/arenite.*?(?=```\n)", re.S)
 DOTS = "...\n"
 SKIPPED = 77
@@ -78,13 +76,6 @@ def fresh_page(text):
     return lambda folder: TRANSCRIPT.sub(lambda found: run_again(found.group(), folder), text)
 
 
-def fresh_picture(folder):
-    """The same on every machine: the scalar kernels' weights alone."""
-    printed_by("build/arenite convert models/home-intent -o i.arn --name home-intent "
-               "--target portable && build/arenite inspect i.arn --svg i.svg", folder)
-    return (folder / "i.svg").read_text()
-
-
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -98,7 +89,6 @@ def main():
         if not TRANSCRIPT.search(text):
             sys.exit(f"{page} has no transcript")
         fresh[page] = in_fresh_folder(sys.argv[1], fresh_page(text))
-    fresh[PICTURE] = in_fresh_folder(sys.argv[1], fresh_picture)
     if "--update" in sys.argv:
         for file, text in fresh.items():
             file.write_text(text)

@@ -16,7 +16,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 SKIPPED = 77
 HOSTILE = "</script><b id=broken>&amp;\u202e</b>" + "x" * 100
-SECTIONS = ["conversion", "targets", "arena", "masks", "bytes", "tensors", "weights"]
+SECTIONS = ["conversion", "targets", "arena", "masks", "bytes", "tensors"]
 QUANTIZED = ["outputs", "quantization", "notes"]
 FEW_BITS = ["outputs", "layers", "quantization"]
 # Each kind of model: its file, options, sections besides, and what the head says that it reads.

@@ -49,23 +49,14 @@ TEST(Report, IsAPageForDecodersAndEncoders) {
     const std::string model = write_file(folder, "m.arn", test::make_decoder_model(shape).span());
     const std::string page = report_of(folder, model, "m.html");
     ASSERT_TRUE(is_page(page));
-    const char* const family = shape.weights == TensorType::kF32  ? "f32-gemm"
-                               : shape.weights == TensorType::kW8 ? "f32-qc8w-gemm"
-                               : shape.weights == TensorType::kQ8 ? "qd8-f32-qc8w-gemm"
-                                                                  : "qd8-f32-qb4w-gemm";
-    for (const char* const part :
-         {"layer 0", "layer 1", "embedding", family, "every CPU", "AVX-512"}) {
+    for (const char* const part : {"layer 0", "layer 1", "embedding", "every CPU", "AVX-512"}) {
       EXPECT_TRUE(holds(page, part)) << part;
     }
-    const json report = facts_in(page)["report"];
-    EXPECT_EQ(report["decode_bytes"].size(), facts_in(page)["targets"].size());
-    EXPECT_FALSE(report["distributions"].empty());
   }
   for (const std::string& model :
        {write_sentence_encoder(folder), write_tagger(folder), write_sensor_classifier(folder)}) {
     const std::string page = report_of(folder, model, "m.html");
     ASSERT_TRUE(is_page(page)) << model;
-    EXPECT_TRUE(facts_in(page)["report"]["decode_bytes"].empty()) << model;
     EXPECT_TRUE(holds(facts_in(page)["page"]["calls"].get<std::string>(), "whole sequences only"));
   }
 }

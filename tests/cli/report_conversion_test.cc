@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/report.h"
+#include "cli/report_facts.h"
 #include "cli/report_page.h"
 #include "support/decoder_factory.h"
 
@@ -29,9 +29,9 @@ ConversionFacts made_up() {
   facts.outputs = {"eval.txt", 4096, 0.0731, 0.8125, 20.0, 21.0};
   facts.hidden_states = {
       {"embedding", 1.0, 1.0}, {"layer 0", 0.9991, 0.985}, {"layer 1", 0.9975, 0.96}};
-  facts.tensors = {{"0.qkv", "q4", "GPTQ", 21.5, 4000, 700},
-                   {"0.down", "q8", "rounding", 41.25, 4000, 1100},
-                   {"1.down", "q4", "taken over", kInfinity, 4000, 700}};
+  facts.tensors = {{"0.qkv", TensorType::kQ4, "GPTQ", 21.5, 4000, 700},
+                   {"0.down", TensorType::kQ8, "rounding", 41.25, 4000, 1100},
+                   {"1.down", TensorType::kQ4, "taken over", kInfinity, 4000, 700}};
   facts.notes = {
       {"fell back", "2 matrices", "172 inputs are not multiples of 32: q8", {"0.v", "1.v"}},
       {"taken over", "", "scales went from fp16 to bf16: 58 dB"}};
@@ -40,8 +40,8 @@ ConversionFacts made_up() {
 
 std::string page_of(const ConversionFacts& facts) {
   const convert::AlignedBytes model = test::make_decoder_model(test::decoder_named("llama"));
-  return tool::report_as_html(
-      tool::gather_report(tool::VerifiedFile("m.arn", model.span()), {}, facts));
+  return tool::report_as_html(tool::gather_report(
+      tool::gather_facts(tool::VerifiedFile("m.arn", model.span()), {}), facts));
 }
 
 TEST(ConversionReport, IsAPageWithTheFindingsOfTheConversion) {
@@ -72,7 +72,8 @@ TEST(ConversionReport, OmitsWhatWasNotMeasured) {
 TEST(ConversionReport, NamesNonFiniteValues) {
   ConversionFacts facts = made_up();
   facts.hidden_states = {{"embedding", kNan, kNan}};
-  facts.tensors = {{"a", "q4", "GPTQ", kNan, 1, 1}, {"b", "q4", "GPTQ", -kInfinity, 1, 1}};
+  facts.tensors = {{"a", TensorType::kQ4, "GPTQ", kNan, 1, 1},
+                   {"b", TensorType::kQ4, "GPTQ", -kInfinity, 1, 1}};
   facts.outputs->quantized_perplexity = kInfinity;
   const std::string page = page_of(facts);
   ASSERT_TRUE(is_page(page));
@@ -86,7 +87,8 @@ TEST(ConversionReport, HasTheSameFactsAsJson) {
   const convert::AlignedBytes model = test::make_decoder_model(test::decoder_named("llama"));
   const tool::VerifiedFile file("m.arn", model.span());
   const json whole = json::parse(
-      tool::document(tool::facts_of(tool::gather_report(file, {}, made_up()))), nullptr, false);
+      tool::document(tool::facts_of(tool::gather_report(tool::gather_facts(file, {}), made_up()))),
+      nullptr, false);
   ASSERT_TRUE(whole.is_object());
   const json& facts = whole["report"]["conversion"];
   EXPECT_EQ(facts["limits"][0]["option"], "--max-kl");

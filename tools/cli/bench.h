@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmarks and what they share: options, machine limits, start-up times, time as text.
+// The benchmark: its options, the limits of the machine, and the results.
 #pragma once
 
-#include <chrono>
 #include <functional>
 
 #include "arenite/parallel.h"
@@ -20,12 +19,7 @@ struct MachineLimits {
   double peak_q4_gops = 0.0;
 };
 
-// Measures the float32 peak and the read rate on all threads of `parallel`; takes about 0.2 s.
-// Reads `share` (at most 1) of 256 MB: little memory is fast to allocate, but shows the caches'
-// rate.
-MachineLimits measure_limits(const ParallelFor& parallel, double share);
-
-// Measures the float32 peak alone; takes about 20 ms.
+// Measures the float32 peak on all threads of `parallel`; takes about 20 ms.
 double measure_peak_gflops(const ParallelFor& parallel);
 
 // Raises the q8 and q4 peaks in `limits` to what is measured now, for the types that the model's
@@ -36,10 +30,8 @@ void measure_int8_peaks(const ParallelFor& parallel, const Model& model, Machine
 double least_ms(const Model& model, const Feed& feed, const MachineLimits& limits);
 
 // Measures how fast all threads together read `memory`, which should be as large as what the model
-// reads. Takes about as long as reading 1 GB. REQUIRES: memory.size() >= read_bytes(parallel, 1).
-double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
-
-// Like measure_read_gbytes_per_s, but reads only 32 MB, or `memory` once if it is larger.
+// reads: 32 MB, or `memory` once if it is larger. REQUIRES: memory.size() >= read_bytes(parallel,
+// 1).
 double sample_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory);
 
 // Rounds `wanted` bytes up so that each thread gets an equal share.
@@ -68,50 +60,15 @@ struct StartUp {
   double create_ms = 0.0;  // Session::create
 };
 
-template <typename Work>
-double milliseconds(Work work) {
-  const Clock::time_point start = Clock::now();
-  work();
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-// Returns the median of at least `samples_min` samples, and of as many as fit into `seconds`.
-double median_sample_ms(size_t samples_min, double seconds, const std::function<double()>& sample);
-double median(std::vector<double> values);  // REQUIRES: not empty
-
-// `seconds` is roughly the time that all of it may take.
-StartUp time_start_up(const ModelFile& file, const SessionOptions& options, double seconds);
-
-// The sizes from `least` to `most`; `what` says in messages where `most` comes from.
-struct SizeRange {
-  uint32_t most;
-  const char* what;
-  uint32_t least = 1;  // the model's shortest sequence
-  uint32_t step = 1;   // sizes are `least` plus multiples of it
-};
-
-SizeRange lengths_of(const InputInfo& input);  // the sequences that an input takes
-
-// Throws an InputError that names the model and `option` if `found` is out of range.
-void require_in(const BenchOptions& options, const char* option, uint32_t found,
-                const SizeRange& range);
-
-// Returns `wanted`, or throws if a size is out of range. If `wanted` is empty, returns the sizes of
-// `usual` that are in range, rounded down to a step, or, if none are, the end of the range nearest
-// to them.
-std::vector<uint32_t> sizes_to_run(const BenchOptions& options, const char* option,
-                                   const std::vector<uint32_t>& wanted,
-                                   std::initializer_list<uint32_t> usual, const SizeRange& range);
-
-std::string time_text(double ms);  // three significant digits, in microseconds or milliseconds
-
 // A row of the results.
 struct BenchRun {
-  Sometimes<std::string> test{}, what{};
+  std::string test{};
+  Sometimes<std::string> what{};
   Sometimes<uint32_t> sequences{};
   uint32_t tokens = 0;  // of all sequences together
   double median_ms = 0.0;
-  Sometimes<double> tokens_per_s{}, gflops{};
+  double tokens_per_s = 0.0;
+  Sometimes<double> gflops{};
   std::vector<Feed> feeds{};  // one per sequence, for the share of the peak
   Sometimes<Fraction> share_of_peak{};
   Sometimes<double> gbytes_per_s{};
@@ -124,18 +81,16 @@ struct BenchFacts {
   const ModelFile& file;
   MachineLimits limits{};
   StartUp start_up{};
-  Sometimes<uint64_t> weight_bytes{}, context{}, tokens_per_call{}, tokens_seen{}, arena_bytes{};
+  uint64_t weight_bytes = 0;
+  Sometimes<uint64_t> context{}, tokens_per_call{}, tokens_seen{}, arena_bytes{};
   std::vector<BenchRun> runs{};
 };
 
-// Fills in each run's share of the peak. Raises the peaks first if a run exceeded them.
-void share_peaks(BenchFacts& facts);
+// Returns whether a model is timed token by token: a decoder, or the last of several functions.
+bool is_fed_by_token(const Model& model);
 
-// Prints the facts as JSON, or as lines followed by `table`, which formats the runs.
-void print_bench(const BenchFacts& facts, const std::function<std::string(const Json&)>& table);
-
-// Benchmarks decoders and models with several inputs; bench_command.cc has all others. Throws
-// InputError.
-void bench_functions(const BenchOptions& options, const ModelFile& file);
+// Times the model and the machine's limits. Throws InputError.
+BenchFacts time_model(const BenchOptions& options, const ModelFile& file,
+                      const ParallelFor& parallel, Profiler& profiler);
 
 }  // namespace arenite::tool

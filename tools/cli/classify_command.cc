@@ -244,9 +244,9 @@ Json classify_facts() { return schema_of<ClassifyFacts>(); }
 void add_classify(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_classify, "classify", "Classify texts or sensor windows",
-      "\nPrints the likeliest class of each text or window and its share after a softmax; for a\n"
+      "\nPrints the likeliest class of each text or window and its share after a softmax; for a "
       "model that labels tokens, those of each token. Lines of --file - are answered as they "
-      "come.\n"
+      "come. "
       "It exits with 0 if at least one line was not skipped.\n"
       "\nExamples:\n"
       "  arenite classify sentiment.arn --text 'a gorgeous, witty film' --top 2\n"

@@ -17,13 +17,12 @@ constexpr uint64_t kBytesMax = uint64_t{1} << 48;
 
 // Returns the matrices with the most quantization noise, the worst first.
 std::vector<std::string> noisiest(const ConversionFacts& facts) {
-  std::vector<const QuantizedTensor*> tensors;
-  for (const QuantizedTensor& tensor : facts.tensors) tensors.push_back(&tensor);
-  std::ranges::stable_sort(tensors, {}, &QuantizedTensor::signal_to_noise_db);
+  std::vector<convert::QuantizedTensor> tensors = facts.tensors;
+  std::ranges::stable_sort(tensors, {}, &convert::QuantizedTensor::decibels);
   std::vector<std::string> names;
   for (size_t i = 0; i < std::min(tensors.size(), kOffendersShown); ++i) {
-    names.push_back(fmt::format("{} ({}, {:.1f} dB)", tensors[i]->name, tensors[i]->type,
-                                tensors[i]->signal_to_noise_db));
+    names.push_back(fmt::format("{} ({}, {:.1f} dB)", tensors[i].name, name(tensors[i].type),
+                                tensors[i].decibels));
   }
   return names;
 }
@@ -134,10 +133,7 @@ void add_quantization(const convert::Conversion& conversion, ConversionFacts& fa
   }
   if (!conversion.quantization) return;
   const convert::Quantization& quantization = *conversion.quantization;
-  for (const convert::QuantizedTensor& tensor : quantization.tensors) {
-    facts.tensors.push_back({tensor.name, name(tensor.type), tensor.method, tensor.decibels,
-                             tensor.float_bytes, tensor.bytes});
-  }
+  facts.tensors = quantization.tensors;
   for (const std::string& note : quantization.notes) facts.notes.push_back({"note", "", note});
   if (quantization.calibration) facts.calibration = quantization.calibration->source;
   const convert::ModelComparison& found = *quantization.evaluation;

@@ -6,7 +6,6 @@
 #include "cli/arguments.h"
 #include "cli/convert_report.h"
 #include "cli/process.h"
-#include "cli/report.h"
 #include "cli/report_facts.h"
 #include "convert/check/converted_model.h"
 #include "convert/check/pack_model.h"
@@ -372,7 +371,7 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
                        describe_weights(arguments), arguments.limits);
   require_limits(found);
   const VerifiedFile verified(arguments.output.string(), conversion.file.span());
-  const ReportFacts facts = gather_report(verified, resolve_sizes(verified, {}), found);
+  const ReportFacts facts = gather_report(gather_facts(verified, {}), found);
   convert::AtomicFile file(arguments.output);
   const std::span<const std::byte> bytes = conversion.file.span();
   for (size_t begin = 0; begin < bytes.size(); begin += kWriteBytes) {

@@ -13,7 +13,7 @@
 
 #include "cli/bundle.h"
 #include "cli/commands.h"
-#include "cli/report.h"
+#include "cli/report_facts.h"
 #include "cli/text_table.h"
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
@@ -122,13 +122,17 @@ std::string form_of(const Converted& f) {
   return f.conversion.module() != nullptr ? "a state dict" : f.conversion.model.form;
 }
 
-// Adds the facts of `arenite inspect --json`, without a report of its own.
-void add_inspected(Json& json, const Converted& f) { json.update(facts_of(f.model())); }
+// Adds the facts of `arenite inspect --json`, and those of a report.
+void add_inspected(Json& json, const Converted& f) {
+  json.update(facts_of(f.model()));
+  json["report"] = facts_of_weights(f.report);
+}
 void add_inspected_keys(ObjectSchema& schema) {
   Json inspected = inspect_facts();
   inspected["properties"].erase("report");
   schema.properties.update(inspected["properties"]);
   for (const Json& key : inspected["required"]) schema.required.push_back(key);
+  schema.add("report", "", weights_schema());
 }
 
 }  // namespace
@@ -225,8 +229,7 @@ constexpr auto kFacts<Converted> = std::tuple(
         "expect", "Comparisons with the author's outputs, one per --expect",
         [](const Converted& f) -> auto& { return f.written.expect; }),
     Fact("checkpoint_bytes", [](const Converted& f) { return f.written.checkpoint_bytes; }),
-    MoreFacts<Converted>{add_inspected, add_inspected_keys},
-    Fact("report", [](const Converted& f) -> const WeightsReport* { return &f.report; }));
+    MoreFacts<Converted>{add_inspected, add_inspected_keys});
 
 Json convert_facts() { return schema_of<Converted>(); }
 
@@ -342,7 +345,7 @@ void add_accuracy(const Converted& f, bool verbose, TitledLines& out) {
 }
 
 // Adds the bytes of the file beside the checkpoint's, and of its parts.
-void add_file(const Converted& f, TitledLines& out) {
+void add_bytes(const Converted& f, TitledLines& out) {
   out.add("file",
           fmt::format("{}, {} bytes; the checkpoint has {}",
                       convert::printable(f.written.path.string(), 4096),
@@ -474,9 +477,9 @@ void add_details(const Converted& f, TitledLines& out) {
   out.add("calibrated", found.calibration);
   if (!found.tensors.empty()) {
     TextTable table({"matrix", "type", ">bytes", ">signal to noise", "by"});
-    for (const QuantizedTensor& tensor : found.tensors) {
-      const double noise = tensor.signal_to_noise_db;
-      table.add_row({convert::printable(tensor.name, 40), tensor.type, grouped(tensor.bytes),
+    for (const convert::QuantizedTensor& tensor : found.tensors) {
+      const double noise = tensor.decibels;
+      table.add_row({convert::printable(tensor.name, 40), name(tensor.type), grouped(tensor.bytes),
                      std::isfinite(noise) ? fmt::format("{:.1f} dB", noise) : "as it was",
                      tensor.method});
     }
@@ -504,7 +507,7 @@ std::string as_text(const Converted& f, bool verbose) {
   add_model(f, verbose, out);
   add_quantization_loss(f, verbose, out);
   add_accuracy(f, verbose, out);
-  add_file(f, out);
+  add_bytes(f, out);
   add_targets(f, out);
   if (verbose) {
     add_details(f, out);

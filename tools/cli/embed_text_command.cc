@@ -165,7 +165,7 @@ Json embed_text_facts() { return schema_of<EmbedTextFacts>(); }
 void add_embed_text(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_embed_text, "embed-text", "Turn texts into vectors, and compare them",
-      "\nOf one text it prints the vector's first numbers, of two to ten how alike they are; with\n"
+      "\nOf one text it prints the vector's first numbers, of two to ten how alike they are; with "
       "-o it writes the vectors, float32 [texts, width]; a line that was skipped has no row.\n"
       "\nExamples:\n"
       "  arenite embed-text sentences.arn --text 'the pump is loud' \\\n"

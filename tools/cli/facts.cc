@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "cli/commands.h"
-#include "cli/help.h"
 #include "cli/process.h"
 #include "convert/files/error.h"
 #include "core/utf8.h"
@@ -131,8 +130,6 @@ void print_document(const Json& json) { write_output(document(json) + "\n"); }
 
 namespace {
 
-constexpr size_t kKeyColumn = 30;  // where descriptions begin
-
 constexpr Schema kSchemas[] = {
     {"bench", "arenite bench --json", "Times of a model, beside the limits of this machine",
      bench_facts},
@@ -149,46 +146,6 @@ constexpr Schema kSchemas[] = {
     {"strip", "arenite strip --json", "The file without its self-test", strip_facts},
     {"verify", "arenite verify --json", "Checksums and self-test", verify_facts},
 };
-
-// Returns "array of integer or null".
-std::string type_name(const Json& type) {
-  std::string name;
-  const Json& types = type["type"];
-  for (const Json& word : types.is_array() ? types : Json::array({types})) {
-    name += (name.empty() ? "" : " or ") + word.get<std::string>();
-    if (word == "array") name += " of " + type_name(type["items"]);
-  }
-  return name;
-}
-
-void add_outline(std::string& text, const Json& type, size_t depth, size_t columns);
-
-// Adds a key with its description beside it or, if the key is long, below it.
-void add_key(std::string& text, const std::string& key, const Json& type, size_t depth,
-             size_t columns) {
-  std::string line(2 + 2 * depth, ' ');
-  line += key;
-  if (line.size() + 2 > kKeyColumn) {
-    line += '\n' + std::string(kKeyColumn, ' ');
-  } else {
-    line.resize(kKeyColumn, ' ');
-  }
-  std::string what = type_name(type);
-  if (type.contains("description")) what += ": " + type["description"].get<std::string>();
-  text += line + wrapped(what, columns, kKeyColumn) + "\n";
-  add_outline(text, type, depth + 1, columns);
-}
-
-void add_outline(std::string& text, const Json& type, size_t depth, size_t columns) {
-  if (type.contains("items")) return add_outline(text, type["items"], depth, columns);
-  if (!type.contains("additionalProperties")) return;
-  if (!type.contains("properties")) {
-    return add_key(text, "NAME", type["additionalProperties"], depth, columns);
-  }
-  for (const auto& [key, value] : type["properties"].items()) {
-    add_key(text, key, value, depth, columns);
-  }
-}
 
 }  // namespace
 
@@ -212,12 +169,6 @@ std::string text_of(const Schema& schema) {
                {"title", schema.title}};
   json.update(described(schema.type(), schema.words));
   return document(json, 1) + "\n";
-}
-
-std::string outline_of(const Schema& schema, size_t columns) {
-  std::string text;
-  add_outline(text, schema.type(), 0, columns);
-  return text;
 }
 
 }  // namespace arenite::tool

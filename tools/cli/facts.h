@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Defines what --json prints by one table per struct. Each row has the key, a getter and the
-// meaning of the value. The same rows produce the JSON Schema and the outline of 'arenite help
-// json', and the text for people is filled in from the same JSON (cli/text_table.h).
+// meaning of the value. The same rows produce the JSON Schema.
 //
 //   template <>
 //   inline constexpr auto kFacts<FileFacts> =
@@ -19,6 +18,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +31,21 @@ namespace arenite::tool {
 
 // Keeps keys in the order in which they are added.
 using Json = nlohmann::ordered_json;
+
+// --- Schemas of types ---
+
+Json schema_of_type(const char* type);
+Json schema_of_number(const char* type, double least, std::optional<double> most = {});
+Json schema_of_list(Json element, size_t count = 0);  // 0: any number of elements
+Json schema_of_names(Json element);                   // an object with any names
+Json schema_of_each(const std::vector<std::string>& names, const Json& element);
+Json schema_of_words(const std::vector<std::string>& words);
+Json schema_of_either(Json type, const Json& other);
+
+template <typename T>
+Json json_of(const T& value);
+template <typename T>
+Json schema_of();
 
 // --- Value kinds that C++ has no type for ---
 
@@ -45,6 +60,13 @@ struct Named {
 template <auto names, typename T>
 struct ForEach {
   std::vector<T> values;
+
+  Json json() const {
+    Json object = Json::object();
+    for (size_t i = 0; const std::string& name : names()) object[name] = json_of(values[i++]);
+    return object;
+  }
+  static Json schema() { return schema_of_each(names(), schema_of<T>()); }
 };
 
 // An empty value omits its key.
@@ -53,55 +75,51 @@ struct Sometimes : std::optional<T> {
   using std::optional<T>::optional;
   Sometimes(std::optional<T> held) : std::optional<T>(std::move(held)) {}  // NOLINT: implicit
 };
-template <typename T>
-inline constexpr bool kIsSometimes = false;
-template <typename T>
-inline constexpr bool kIsSometimes<Sometimes<T>> = true;
 
 // One of the words that `words()` returns.
 template <auto words>
 struct OneOf {
   std::string text;
+
+  Json json() const { return text; }
+  static Json schema() { return schema_of_words(words()); }
 };
 
 // Lists the names of an enumeration. `name` is called for 0, 1, ... until it returns "".
-template <typename Enumeration>
-std::vector<std::string> names_from(const char* (*name)(Enumeration)) {
-  std::vector<std::string> names;
-  for (uint32_t i = 0; *name(static_cast<Enumeration>(i)) != '\0'; ++i) {
-    names.emplace_back(name(static_cast<Enumeration>(i)));
-  }
-  return names;
-}
 template <auto name>
 std::vector<std::string> all_names() {
-  return names_from(name);
+  std::vector<std::string> names;
+  const auto add = [&]<typename Enumeration>(const char* (*of)(Enumeration)) {
+    for (uint32_t i = 0; *of(static_cast<Enumeration>(i)) != '\0'; ++i) {
+      names.emplace_back(of(static_cast<Enumeration>(i)));
+    }
+  };
+  add(name);
+  return names;
 }
 
 // At least 1.
 struct Positive {
   uint64_t value = 1;
+
+  Json json() const { return value; }
+  static Json schema() { return schema_of_number("integer", 1.0); }
 };
 
 // From 0 to 1.
 struct Fraction {
   double value = 0.0;
+
+  Json json() const { return value; }
+  static Json schema() { return schema_of_number("number", 0.0, 1.0); }
 };
 
+template <typename T, template <typename...> typename Template>
+inline constexpr bool kIs = false;
+template <template <typename...> typename Template, typename... T>
+inline constexpr bool kIs<Template<T...>, Template> = true;
+
 // --- Tables ---
-
-// Converts a value to JSON and gives the JSON Schema of its type.
-template <typename T>
-struct FactValue;
-
-template <typename T>
-Json json_of(const T& value) {
-  return FactValue<T>::json(value);
-}
-template <typename T>
-Json schema_of() {
-  return FactValue<std::remove_cvref_t<T>>::schema();
-}
 
 // Collects the properties of an object's schema.
 struct ObjectSchema {
@@ -123,7 +141,7 @@ struct Fact {
   void add(Json& object, const T& value) const {
     const auto& found = std::invoke(get, value);
     using Value = std::remove_cvref_t<decltype(found)>;
-    if constexpr (kIsSometimes<Value>) {
+    if constexpr (kIs<Value, Sometimes>) {
       if (found) object[key] = json_of(*found);
     } else {
       object[key] = json_of(found);
@@ -132,7 +150,7 @@ struct Fact {
   template <typename T>
   void add_schema(ObjectSchema& schema) const {
     using Value = std::remove_cvref_t<std::invoke_result_t<const Get&, const T&>>;
-    schema.add(key, words, schema_of<Value>(), !kIsSometimes<Value>);
+    schema.add(key, words, schema_of<Value>(), !kIs<Value, Sometimes>);
   }
 
   const char* key;
@@ -194,156 +212,81 @@ inline constexpr auto kFacts = nullptr;
 
 // --- JSON and schema of each type ---
 
-Json schema_of_type(const char* type);
-Json schema_of_number(const char* type, double least, std::optional<double> most = {});
-Json schema_of_list(Json element, size_t count = 0);  // 0: any number of elements
-Json schema_of_names(Json element);                   // an object with any names
-Json schema_of_each(const std::vector<std::string>& names, const Json& element);
-Json schema_of_words(const std::vector<std::string>& words);
-Json schema_of_either(Json type, const Json& other);
-
-// A struct with a table. If the table is in another source, the template is instantiated there.
 template <typename T>
-struct FactValue {
-  static Json schema();
-  static Json json(const T& value);
-};
-template <typename T>
-Json FactValue<T>::schema() {
-  return table_schema<T>(kFacts<T>);
-}
-template <typename T>
-Json FactValue<T>::json(const T& value) {
-  static_assert(!std::is_same_v<decltype(kFacts<T>), const std::nullptr_t>,
-                "a value in JSON needs a table, or one of the types below");
-  Json object = Json::object();
-  add_rows(object, value, kFacts<T>);
-  return object;
-}
-
-template <std::unsigned_integral T>
-struct FactValue<T> {
-  static Json schema() { return schema_of_number("integer", 0.0); }
-  static Json json(T value) { return value; }
-};
-
-template <>
-struct FactValue<int32_t> {
-  static Json schema() { return schema_of_type("integer"); }
-  static Json json(int32_t value) { return value; }
-};
-
-template <>
-struct FactValue<bool> {
-  static Json schema() { return schema_of_type("boolean"); }
-  static Json json(bool value) { return value; }
-};
-
-template <std::floating_point T>
-struct FactValue<T> {
-  static Json schema() { return schema_of_type("number"); }
-  static Json json(T value) { return double{value}; }  // null if it is not finite
-};
-
-template <>
-struct FactValue<Positive> {
-  static Json schema() { return schema_of_number("integer", 1.0); }
-  static Json json(Positive value) { return value.value; }
-};
-
-template <>
-struct FactValue<Fraction> {
-  static Json schema() { return schema_of_number("number", 0.0, 1.0); }
-  static Json json(Fraction value) { return value.value; }
-};
-
-template <std::convertible_to<std::string_view> T>
-struct FactValue<T> {
-  static Json schema() { return schema_of_type("string"); }
-  static Json json(std::string_view value) { return value; }
-};
-
-template <>
-struct FactValue<std::filesystem::path> {
-  static Json schema() { return schema_of_type("string"); }
-  static Json json(const std::filesystem::path& value) { return value.string(); }
-};
-
-template <auto words>
-struct FactValue<OneOf<words>> {
-  static Json schema() { return schema_of_words(words()); }
-  static Json json(const OneOf<words>& value) { return value.text; }
-};
-
-// A struct that somebody else owns.
-template <typename T>
-requires(!std::same_as<T, char>) struct FactValue<const T*> {
-  static Json schema() { return schema_of<T>(); }
-  static Json json(const T* value) { return json_of(*value); }
-};
-
-template <typename T>
-struct FactValue<std::optional<T>> {
-  static Json schema() { return schema_of_either(schema_of<T>(), schema_of_type("null")); }
-  static Json json(const std::optional<T>& value) { return value ? json_of(*value) : Json(); }
-};
-
-template <typename T>
-struct FactValue<Sometimes<T>> {
-  static Json schema() { return schema_of<T>(); }
-};
-
-template <typename A, typename B>
-struct FactValue<std::variant<A, B>> {
-  static Json schema() { return schema_of_either(schema_of<A>(), schema_of<B>()); }
-  static Json json(const std::variant<A, B>& value) {
+Json json_of(const T& value) {
+  if constexpr (requires { T::schema(); }) {
+    return value.json();
+  } else if constexpr (kIs<T, std::optional>) {
+    return value ? json_of(*value) : Json();
+  } else if constexpr (kIs<T, std::variant>) {
     return std::visit([](const auto& held) { return json_of(held); }, value);
+  } else if constexpr (std::same_as<T, std::filesystem::path>) {
+    return value.string();
+  } else if constexpr (std::convertible_to<T, std::string_view>) {
+    return std::string_view(value);
+  } else if constexpr (std::is_pointer_v<T>) {  // a struct that somebody else owns
+    return json_of(*value);
+  } else if constexpr (std::floating_point<T>) {
+    return double{value};  // null if it is not finite
+  } else if constexpr (std::integral<T>) {
+    return value;
+  } else if constexpr (std::ranges::range<T>) {
+    using Element = std::remove_cvref_t<decltype(*value.begin())>;
+    Json list = kIs<Element, Named> ? Json::object() : Json::array();
+    for (const auto& element : value) {
+      if constexpr (kIs<Element, Named>) {
+        list[element.name] = json_of(element.value);
+      } else {
+        list.push_back(json_of(element));
+      }
+    }
+    return list;
+  } else {
+    static_assert(!std::is_same_v<decltype(kFacts<T>), const std::nullptr_t>,
+                  "a value in JSON needs a table, or one of the types above");
+    Json object = Json::object();
+    add_rows(object, value, kFacts<T>);
+    return object;
   }
-};
-
-template <typename List>
-Json list_of(const List& list) {
-  Json array = Json::array();
-  for (const auto& value : list) array.push_back(json_of(value));
-  return array;
 }
 
 template <typename T>
-struct FactValue<std::vector<T>> {
-  static Json schema() { return schema_of_list(schema_of<T>()); }
-  static Json json(const std::vector<T>& value) { return list_of(value); }
-};
-
-template <typename T>
-struct FactValue<std::span<T>> : FactValue<std::vector<std::remove_const_t<T>>> {
-  static Json json(std::span<T> value) { return list_of(value); }
-};
-
-template <typename T, size_t count>
-struct FactValue<std::array<T, count>> {
-  static Json schema() { return schema_of_list(schema_of<T>(), count); }
-  static Json json(const std::array<T, count>& value) { return list_of(value); }
-};
-
-template <typename T>
-struct FactValue<std::vector<Named<T>>> {
-  static Json schema() { return schema_of_names(schema_of<T>()); }
-  static Json json(const std::vector<Named<T>>& value) {
-    Json object = Json::object();
-    for (const Named<T>& named : value) object[named.name] = json_of(named.value);
-    return object;
+Json schema_of() {
+  if constexpr (requires { T::schema(); }) {
+    return T::schema();
+  } else if constexpr (kIs<T, Sometimes>) {
+    return schema_of<typename T::value_type>();
+  } else if constexpr (kIs<T, std::optional>) {
+    return schema_of_either(schema_of<typename T::value_type>(), schema_of_type("null"));
+  } else if constexpr (kIs<T, std::variant>) {
+    return schema_of_either(schema_of<std::variant_alternative_t<0, T>>(),
+                            schema_of<std::variant_alternative_t<1, T>>());
+  } else if constexpr (std::same_as<T, std::filesystem::path> ||
+                       std::convertible_to<T, std::string_view>) {
+    return schema_of_type("string");
+  } else if constexpr (std::is_pointer_v<T>) {
+    return schema_of<std::remove_cv_t<std::remove_pointer_t<T>>>();
+  } else if constexpr (std::same_as<T, bool>) {
+    return schema_of_type("boolean");
+  } else if constexpr (std::floating_point<T>) {
+    return schema_of_type("number");
+  } else if constexpr (std::signed_integral<T>) {
+    return schema_of_type("integer");
+  } else if constexpr (std::integral<T>) {
+    return schema_of_number("integer", 0.0);
+  } else if constexpr (std::ranges::range<T>) {
+    using Element = std::remove_cvref_t<decltype(*std::declval<T>().begin())>;
+    if constexpr (kIs<Element, Named>) {
+      return schema_of_names(schema_of<decltype(Element::value)>());
+    } else if constexpr (requires { std::tuple_size<T>::value; }) {
+      return schema_of_list(schema_of<Element>(), std::tuple_size_v<T>);
+    } else {
+      return schema_of_list(schema_of<Element>());
+    }
+  } else {
+    return table_schema<T>(kFacts<T>);
   }
-};
-
-template <auto names, typename T>
-struct FactValue<ForEach<names, T>> {
-  static Json schema() { return schema_of_each(names(), schema_of<T>()); }
-  static Json json(const ForEach<names, T>& value) {
-    Json object = Json::object();
-    for (size_t i = 0; const std::string& name : names()) object[name] = json_of(value.values[i++]);
-    return object;
-  }
-};
+}
 
 struct WrittenPath {
   std::filesystem::path path;
@@ -388,9 +331,5 @@ const Schema* find_schema(std::string_view name);
 std::string names_of_schemas();
 
 std::string text_of(const Schema& schema);
-
-// Lists the schema's keys, a line each, indented by depth, with type and meaning. `columns` is the
-// width.
-std::string outline_of(const Schema& schema, size_t columns);
 
 }  // namespace arenite::tool

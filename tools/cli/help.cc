@@ -23,57 +23,14 @@ bool is_brief(const std::string& group) {
 
 }  // namespace
 
-std::string wrapped(std::string_view text, size_t columns, size_t indent) {
-  std::string result;
-  size_t used = indent;   // columns used in the last line
-  bool is_open = false;   // whether that line continues
-  bool is_plain = false;  // whether the current line of `text` is prose
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    const bool was_plain = std::exchange(is_plain, !line.empty() && line[0] != ' ');
-    if (!was_plain || !is_plain) {
-      if (is_open) result += '\n';
-      is_open = false;
-      used = indent;
-    }
-    if (!is_plain) {
-      result += line.empty() ? "\n" : line;
-      is_open = !line.empty();
-      continue;
-    }
-    while (!line.empty()) {
-      const std::string_view word = line.substr(0, line.find(' '));
-      line.remove_prefix(std::min(word.size() + 1, line.size()));
-      if (word.empty()) continue;
-      if (is_open && used + 1 + word.size() > columns) {
-        result += '\n' + std::string(indent, ' ');
-        used = indent;
-      } else if (is_open) {
-        result += ' ';
-        ++used;
-      } else if (!result.empty()) {
-        result.append(indent, ' ');
-      }
-      result += word;
-      used += word.size();
-      is_open = true;
-    }
-  }
-  return result;
-}
-
 std::string HelpFormatter::make_help(const CLI::App* app, std::string /*name*/,
                                      CLI::AppFormatMode mode) const {
-  std::string help = wrapped(app->get_description(), columns_) + "\n\n";
-  const std::string usage = wrapped("Usage: " + usage_of(*app), columns_, 4);
-  help += heading("Usage:") + usage.substr(usage.find(' ')) + "\n\n";
-  help += commands(*app);
-  help += options(*app, mode == CLI::AppFormatMode::All);
+  std::string help = app->get_description() + "\n\n" + "Usage: " + usage_of(*app) + "\n\n" +
+                     commands(*app) + options(*app, mode == CLI::AppFormatMode::All);
   const std::string& more = app->get_footer();
   const size_t begin = more.find_first_not_of('\n');
-  if (begin != std::string::npos) help += "\n" + wrapped(more.substr(begin), columns_) + "\n";
-  return help;
+  if (begin != std::string::npos) help += "\n" + more.substr(begin);
+  return in_columns(help, columns_);
 }
 
 std::string HelpFormatter::group(const CLI::App& command, const std::string& name) const {
@@ -89,7 +46,7 @@ std::string HelpFormatter::commands(const CLI::App& app) const {
   for (const CLI::App* command : commands_of(app)) {
     text += row(command->get_name(), command->get_description());
   }
-  return text.empty() ? text : heading("Commands:") + "\n" + text + "\n";
+  return text.empty() ? text : "Commands:\n" + text + "\n";
 }
 
 std::string HelpFormatter::options(const CLI::App& app, bool are_all_shown) const {
@@ -97,7 +54,7 @@ std::string HelpFormatter::options(const CLI::App& app, bool are_all_shown) cons
   std::string group;
   std::string names;  // of a group whose options are listed by name only
   const auto end_group = [&] {
-    if (!names.empty()) text += "  " + wrapped(names, columns_, 2) + "\n";
+    if (!names.empty()) text += "  " + names + "\n";
     names.clear();
   };
   for (const OptionFacts& option : options_of(app)) {
@@ -108,7 +65,7 @@ std::string HelpFormatter::options(const CLI::App& app, bool are_all_shown) cons
       const std::string title = has_names_only
                                     ? fmt::format("{} ('arenite help {}'):", group, topic_of(group))
                                     : group + ":";
-      text += (text.empty() ? "" : "\n") + heading(title) + "\n";
+      text += (text.empty() ? "" : "\n") + title + "\n";
     }
     if (has_names_only) {
       names += (names.empty() ? "" : ", ") + option.names.back();
@@ -121,17 +78,13 @@ std::string HelpFormatter::options(const CLI::App& app, bool are_all_shown) cons
 }
 
 std::string HelpFormatter::row(const std::string& name, const std::string& text) const {
-  std::string line = "  " + styled(name, kBold, is_coloured_);
+  std::string line = "  " + name;
   if (name.size() + 4 > kTextColumn) {
     line += '\n' + std::string(kTextColumn, ' ');
   } else {
     line.append(kTextColumn - name.size() - 2, ' ');
   }
-  return line + wrapped(text, columns_, kTextColumn) + "\n";
-}
-
-std::string HelpFormatter::heading(const std::string& text) const {
-  return styled(text, kBold, is_coloured_);
+  return line + text + "\n";
 }
 
 std::string topic_of(const std::string& group) {

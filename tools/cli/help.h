@@ -20,15 +20,10 @@ inline constexpr const char* kLimitGroup = "Limits";
 // Returns the topic of a group of options for `arenite help`: "state-dicts".
 std::string topic_of(const std::string& group);
 
-// Wraps `text` into lines of at most `columns`, all but the first indented by `indent`. An empty
-// line ends a paragraph. Lines that begin with a space, such as examples and tables, stay as they
-// are. REQUIRES: indent < columns.
-std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
-
 // Formats the --help output of the program and of its commands.
 class HelpFormatter : public CLI::FormatterBase {
  public:
-  HelpFormatter(size_t columns, bool is_coloured) : columns_(columns), is_coloured_(is_coloured) {}
+  explicit HelpFormatter(size_t columns) : columns_(columns) {}
 
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
@@ -39,14 +34,11 @@ class HelpFormatter : public CLI::FormatterBase {
   // Formats a name with its description beside it or, if the name is long, below it.
   std::string row(const std::string& name, const std::string& text) const;
 
-  std::string heading(const std::string& text) const;
-
  private:
   std::string commands(const CLI::App& app) const;
   std::string options(const CLI::App& app, bool are_all_shown) const;
 
   size_t columns_;
-  bool is_coloured_;
 };
 
 // --- Sources of the help, the man pages and the shell completions ---
@@ -83,7 +75,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& program);
 struct HelpTopic {
   const char* name;       // "formats"
   const char* what;       // one line
-  std::string (*text)();  // in the form that wrapped() takes
+  std::string (*text)();  // paragraphs of one line; verbatim lines begin with a space
   const char* group;      // of `arenite convert` options to list after the text; empty: none
 };
 
@@ -97,10 +89,15 @@ std::string man_page(const CLI::App& command);
 // The page of a topic. `convert` is the command that has the options of the topic's group.
 std::string man_page(const HelpTopic& topic, const CLI::App& convert);
 
-// --- Completion scripts for shells ---
+// --- Completions ---
 
-std::string bash_completion(const CLI::App& program);
-std::string zsh_completion(const CLI::App& program);
-std::string fish_completion(const CLI::App& program);
+inline constexpr const char* kFilesFollow = ":files\n";
+
+// Returns the words that may stand in place of the last of `words`, a line each: the word, a tab
+// and its meaning. kFilesFollow: names of files. `words` are those after the program's name.
+std::string completions(const CLI::App& program, std::span<const std::string> words);
+
+// The script for bash, zsh or fish that asks `arenite help --complete`.
+const char* completion_script(const std::string& shell);
 
 }  // namespace arenite::tool

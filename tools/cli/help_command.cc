@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite help: prints help on a command or topic; writes man pages and completions for the build.
-#include <unistd.h>
-
 #include "arenite/target.h"
 #include "cli/arguments.h"
 #include "cli/report_facts.h"
@@ -132,9 +130,8 @@ std::string json() {
   return fmt::format(
       "With --json a command prints one JSON object on the standard output; what goes wrong still "
       "is a message on the standard error, and an exit code. Keys are added, and never renamed. "
-      "'arenite help json COMMAND' shows the keys of one of\n  {}\n"
-      "\nThe same as JSON Schemas (draft 2020-12) are installed in share/arenite/schemas, and "
-      "'arenite help --schema COMMAND' prints one.\n"
+      "'arenite help json COMMAND' prints the JSON Schema (draft 2020-12) of one of\n  {}\n"
+      "\nThe schemas are installed in share/arenite/schemas, too.\n"
       "\nExamples:\n"
       "  arenite help json inspect\n"
       "  arenite inspect model.arn --json | jq '.targets[].arena.total_bytes'\n",
@@ -165,6 +162,7 @@ struct HelpArguments {
   bool man = false;
   std::string schema;
   std::string completion;
+  bool complete = false;         // print the completions of the words
   std::filesystem::path folder;  // where all files are written; empty: write none
 };
 
@@ -195,11 +193,13 @@ const Schema& schema_named(const std::string& name) {
 
 std::string text_of(const HelpTopic& topic, const HelpArguments& arguments) {
   const size_t columns = terminal_columns();
-  const HelpFormatter formatter(columns, shows_colours(STDOUT_FILENO));
-  std::string text = formatter.heading(topic.what) + "\n\n" + wrapped(topic.text(), columns) + "\n";
-  if (std::string_view(topic.group).empty()) return text;
-  return text + "\n" + formatter.heading("Options of arenite convert:") + "\n" +
-         formatter.group(*command_named(*arguments.program, "convert"), topic.group);
+  const HelpFormatter formatter(columns);
+  std::string text = std::string(topic.what) + "\n\n" + topic.text();
+  if (!std::string_view(topic.group).empty()) {
+    text += "\nOptions of arenite convert:\n" +
+            formatter.group(*command_named(*arguments.program, "convert"), topic.group);
+  }
+  return in_columns(text, columns);
 }
 
 std::string help_of(const HelpArguments& arguments) {
@@ -217,7 +217,7 @@ std::string help_of(const HelpArguments& arguments) {
   for (const HelpTopic& topic : help_topics()) {
     if (topic.name != word) continue;
     if (arguments.words.size() > 1) {
-      return outline_of(schema_named(arguments.words[1]), terminal_columns());
+      return text_of(schema_named(arguments.words[1]));
     }
     return arguments.man ? man_page(topic, *command_named(*arguments.program, "convert"))
                          : text_of(topic, arguments);
@@ -243,9 +243,9 @@ void write_files(const CLI::App& program, const std::filesystem::path& share) {
     write(man / "man7" / fmt::format("arenite-{}.7", topic.name),
           man_page(topic, *command_named(program, "convert")));
   }
-  write(share / "bash-completion" / "completions" / "arenite", bash_completion(program));
-  write(share / "zsh" / "site-functions" / "_arenite", zsh_completion(program));
-  write(share / "fish" / "vendor_completions.d" / "arenite.fish", fish_completion(program));
+  write(share / "bash-completion" / "completions" / "arenite", completion_script("bash"));
+  write(share / "zsh" / "site-functions" / "_arenite", completion_script("zsh"));
+  write(share / "fish" / "vendor_completions.d" / "arenite.fish", completion_script("fish"));
   for (const Schema& schema : schemas()) {
     write(share / "arenite" / "schemas" / fmt::format("{}.schema.json", schema.name),
           text_of(schema));
@@ -267,10 +267,9 @@ void run_help(const HelpArguments& arguments) {
   if (!arguments.schema.empty()) {
     fmt::print("{}", text_of(schema_named(arguments.schema)));
   } else if (!arguments.completion.empty()) {
-    const auto completion = arguments.completion == "bash"  ? bash_completion
-                            : arguments.completion == "zsh" ? zsh_completion
-                                                            : fish_completion;
-    fmt::print("{}", completion(*arguments.program));
+    fmt::print("{}", completion_script(arguments.completion));
+  } else if (arguments.complete) {
+    fmt::print("{}", completions(*arguments.program, arguments.words));
   } else {
     fmt::print("{}", arguments.man ? help_of(arguments) : for_terminal(help_of(arguments)));
   }
@@ -296,6 +295,7 @@ void add_help(CLI::App& app) {
       ->type_name("COMMAND");
   command.add_option("--completion", arguments.completion, "Print the completions for a shell")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command.add_flag("--complete", arguments.complete)->group("");  // for the scripts
   command
       .add_option(
           "--write-files", arguments.folder,

@@ -34,7 +34,7 @@ std::string line_of(std::string_view text) {
   return (line.starts_with('.') || line.starts_with('\'') ? "\\&" : "") + line + "\n";
 }
 
-// Converts text in the form of wrapped(): paragraphs, verbatim lines, and examples at the end.
+// Converts paragraphs, verbatim lines, which begin with a space, and examples at the end.
 std::string body(std::string_view text) {
   std::string result;
   bool is_verbatim = false;
@@ -143,29 +143,8 @@ std::string man_page(const HelpTopic& topic, const CLI::App& convert) {
 }
 
 // --- Completions ---
-//
-// Each shell has its own syntax to propose options, values, files or nothing.
 
 namespace {
-
-constexpr const char* kHelp = "help";
-
-// Returns the words that `arenite help` accepts.
-std::vector<std::string> words_of_help(const CLI::App& program) {
-  std::vector<std::string> words;
-  for (const HelpTopic& topic : help_topics()) words.push_back(topic.name);
-  for (const CLI::App* command : commands_of(program)) words.push_back(command->get_name());
-  return words;
-}
-
-std::vector<std::string> names_of(const std::vector<OptionFacts>& options) {
-  std::vector<std::string> names;
-  for (const OptionFacts& option : options) {
-    if (option.is_positional) continue;
-    names.insert(names.end(), option.names.begin(), option.names.end());
-  }
-  return names;
-}
 
 // Returns the first part of a text, short enough for a list of options.
 std::string in_short(const std::string& text) {
@@ -174,165 +153,92 @@ std::string in_short(const std::string& text) {
   return text.substr(0, end);
 }
 
-// Quotes `text` in single quotes for a shell.
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
-// Escapes characters that end a description (brackets) or a message (colons) in zsh.
-std::string for_zsh(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '[' || c == ']' || c == ':' || c == '\\') result += '\\';
-    result += c;
+std::string named_commands(const CLI::App& program) {
+  std::string lines;
+  for (const CLI::App* command : commands_of(program)) {
+    lines += fmt::format("{}\t{}\n", command->get_name(), in_short(command->get_description()));
   }
-  return result;
-}
-
-std::string zsh_value(const OptionFacts& option) {
-  if (!option.choices.empty()) {
-    return fmt::format(":{}:({})", for_zsh(option.value), fmt::join(option.choices, " "));
-  }
-  return fmt::format(":{}:{}", for_zsh(option.value), option.value == kFileType ? "_files" : " ");
-}
-
-std::string zsh_option(const OptionFacts& option) {
-  if (option.is_positional) return quoted("*:" + option.title() + ":_files");
-  const std::string text = fmt::format("[{}]{}", for_zsh(in_short(option.text)),
-                                       option.value.empty() ? "" : zsh_value(option));
-  if (option.names.size() == 1) return quoted(option.names[0] + text);
-  return fmt::format("'({})'{{{}}}{}", fmt::join(option.names, " "), fmt::join(option.names, ","),
-                     quoted(text));
+  return lines;
 }
 
 }  // namespace
 
-std::string bash_completion(const CLI::App& program) {
-  std::string commands, values, names;
-  for (const CLI::App* command : commands_of(program)) {
-    const std::vector<OptionFacts> options = options_of(*command);
-    commands += command->get_name() + " ";
-    names += fmt::format("    {}) words='{}' ;;\n", command->get_name(),
-                         fmt::join(names_of(options), " "));
-    std::string others;  // options whose values cannot be proposed
-    for (const OptionFacts& option : options) {
-      if (option.is_positional || option.value.empty() || option.value == kFileType) continue;
-      std::string pattern;
-      for (const std::string& name : option.names) {
-        pattern += fmt::format("{}'{} {}'", pattern.empty() ? "" : "|", command->get_name(), name);
-      }
-      if (option.choices.empty()) {
-        others += (others.empty() ? "" : "|") + pattern;
-      } else {
-        values +=
-            fmt::format("    {})\n      words='{}' ;;\n", pattern, fmt::join(option.choices, " "));
-      }
+std::string completions(const CLI::App& program, std::span<const std::string> words) {
+  if (words.size() < 2) return named_commands(program);
+  const std::vector<const CLI::App*> commands = commands_of(program);
+  const auto found = std::ranges::find(commands, words[0], &CLI::App::get_name);
+  if (found == commands.end()) return "";
+  const std::string& before = words[words.size() - 2];
+  std::string names;
+  for (const OptionFacts& option : options_of(**found)) {
+    if (option.is_positional) continue;
+    for (const std::string& name : option.names) {
+      names += fmt::format("{}\t{}\n", name, in_short(option.text));
+      if (name != before || option.value.empty()) continue;
+      if (option.value == kFileType) return kFilesFollow;
+      return option.choices.empty() ? "" : fmt::format("{}\n", fmt::join(option.choices, "\n"));
     }
-    if (!others.empty()) values += fmt::format("    {})\n      return ;;\n", others);
   }
-  return fmt::format(
-      "# SPDX-License-Identifier: Apache-2.0\n"
-      "# Completes the words of arenite in bash; made by the build.\n"
-      "_arenite() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words=\n"
-      "  COMPREPLY=()\n"
-      "  if ((COMP_CWORD == 1)); then\n"
-      "    COMPREPLY=($(compgen -W '{} --help --version' -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  case \"${{COMP_WORDS[1]}} $before\" in\n"
-      "{}"
-      "  esac\n"
-      "  if [[ -z $words && ${{COMP_WORDS[1]}} == help && $word != -* ]]; then\n"
-      "    words='{}'\n"
-      "  elif [[ -z $words && $word == -* ]]; then\n"
-      "    case \"${{COMP_WORDS[1]}}\" in\n"
-      "{}"
-      "    esac\n"
-      "  fi\n"
-      "  if [[ -n $words ]]; then\n"
-      "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-      "  else\n"
-      "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
-      "  fi\n"
-      "}}\n"
-      "complete -o filenames -F _arenite arenite\n",
-      commands.substr(0, commands.size() - 1), values, fmt::join(words_of_help(program), " "),
-      names);
+  if (words.back().starts_with('-')) return names;
+  if (words[0] != "help") return kFilesFollow;
+  std::string topics;
+  for (const HelpTopic& topic : help_topics()) {
+    topics += fmt::format("{}\t{}\n", topic.name, topic.what);
+  }
+  return topics + named_commands(program);
 }
 
-std::string zsh_completion(const CLI::App& program) {
-  std::string commands, cases;
-  for (const CLI::App* command : commands_of(program)) {
-    commands += fmt::format("    {}\n", quoted(command->get_name() + ":" +
-                                               for_zsh(in_short(command->get_description()))));
-    std::string specs;
-    for (const OptionFacts& option : options_of(*command)) {
-      if (option.is_positional && command->get_name() == kHelp) {
-        specs += fmt::format(" \\\n        '*:topic:({})'", fmt::join(words_of_help(program), " "));
-      } else {
-        specs += " \\\n        " + zsh_option(option);
-      }
-    }
-    cases += fmt::format("    {})\n      _arguments{} ;;\n", command->get_name(), specs);
-  }
-  return fmt::format(
-      "#compdef arenite\n"
-      "# SPDX-License-Identifier: Apache-2.0\n"
-      "# Completes the words of arenite in zsh; made by the build.\n"
-      "_arenite() {{\n"
-      "  local -a commands\n"
-      "  commands=(\n"
-      "{}"
-      "  )\n"
-      "  if ((CURRENT == 2)); then\n"
-      "    _describe command commands\n"
-      "    return\n"
-      "  fi\n"
-      "  shift words\n"
-      "  ((CURRENT -= 1))\n"
-      "  case $words[1] in\n"
-      "{}"
-      "  esac\n"
-      "}}\n"
-      "_arenite \"$@\"\n",
-      commands, cases);
+const char* completion_script(const std::string& shell) {
+  if (shell == "bash") {
+    return R"(# SPDX-License-Identifier: Apache-2.0
+# Completes the words of arenite in bash: the program knows them.
+_arenite() {
+  local word=${COMP_WORDS[COMP_CWORD]} words
+  words=$("${COMP_WORDS[0]}" help --complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null |
+    cut -f 1)
+  if [[ $words == :files ]]; then
+    COMPREPLY=($(compgen -f -- "$word"))
+  else
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+  fi
 }
-
-std::string fish_completion(const CLI::App& program) {
-  std::string text =
-      "# SPDX-License-Identifier: Apache-2.0\n"
-      "# Completes the words of arenite in fish; made by the build.\n";
-  for (const CLI::App* command : commands_of(program)) {
-    text += fmt::format("complete -c arenite -n __fish_use_subcommand -f -a {} -d {}\n",
-                        command->get_name(), quoted(in_short(command->get_description())));
+complete -o filenames -F _arenite arenite
+)";
   }
-  for (const CLI::App* command : commands_of(program)) {
-    const std::string start =
-        fmt::format("complete -c arenite -n '__fish_seen_subcommand_from {}'", command->get_name());
-    for (const OptionFacts& option : options_of(*command)) {
-      if (option.is_positional) {
-        if (command->get_name() != kHelp) continue;
-        text += fmt::format("{} -f -a '{}'\n", start, fmt::join(words_of_help(program), " "));
-        continue;
-      }
-      std::string words;
-      for (const std::string& name : option.names) {
-        words += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-      }
-      if (option.value == kFileType) {
-        words += " -r -F";
-      } else if (!option.choices.empty()) {
-        words += fmt::format(" -x -a '{}'", fmt::join(option.choices, " "));
-      } else if (!option.value.empty()) {
-        words += " -x";
-      }
-      text += fmt::format("{}{} -d {}\n", start, words, quoted(in_short(option.text)));
-    }
+  if (shell == "zsh") {
+    return R"(#compdef arenite
+# SPDX-License-Identifier: Apache-2.0
+# Completes the words of arenite in zsh: the program knows them.
+_arenite() {
+  local line
+  local -a found
+  for line in "${(@f)$($words[1] help --complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -n $line ]] && found+=("${${line//:/\\:}/$'\t'/:}")
+  done
+  if [[ $found == '\:files' ]]; then
+    _files
+  else
+    _describe word found
+  fi
+}
+_arenite "$@"
+)";
   }
-  return text;
+  return R"(# SPDX-License-Identifier: Apache-2.0
+# Completes the words of arenite in fish: the program knows them.
+function __arenite_words
+  set -l words (commandline -opc)
+  set -l program $words[1]
+  set -e words[1]
+  set -l found ($program help --complete -- $words (commandline -ct) 2>/dev/null)
+  if test "$found" = :files
+    __fish_complete_path (commandline -ct)
+  else
+    printf '%s\n' $found
+  end
+end
+complete -c arenite -f -a '(__arenite_words)'
+)";
 }
 
 }  // namespace arenite::tool

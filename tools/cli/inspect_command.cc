@@ -4,7 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/inspect_facts.h"
 #include "cli/process.h"
-#include "cli/report.h"
+#include "cli/report_facts.h"
 
 namespace arenite::tool {
 namespace {
@@ -15,55 +15,30 @@ struct InspectArguments {
   bool json = false;
   bool brief = false;
   std::filesystem::path report;
-  std::filesystem::path svg;
   std::optional<std::string> board;
   double clock_mhz = 0.0;
 };
 
-void print_facts(const ModelFacts& facts, const InspectArguments& arguments) {
-  if (arguments.json) return print_document(facts_of(facts));
-  print_string(arguments.brief ? facts_in_brief(facts) : facts_as_text(facts));
-}
-
-convert::AtomicFile& write(std::optional<convert::AtomicFile>& output,
-                           const std::filesystem::path& file, const std::string& text) {
-  output.emplace(file).write(std::as_bytes(std::span(text)));
-  return *output;
-}
-
-// Writes --report and --svg. They say more than text can, so the text printed beside them is brief.
-void write_files(const VerifiedFile& file, const InspectArguments& arguments) {
-  ReportFacts facts = gather_report(file, arguments.sizes);
-  if (arguments.board) add_board(*arguments.board, arguments.clock_mhz, facts.model);
-  std::optional<convert::AtomicFile> report, picture;
-  std::vector<convert::AtomicFile*> files;
-  if (!arguments.report.empty()) {
-    files.push_back(&write(report, arguments.report, render_report(facts, arguments.report)));
-  }
-  if (!arguments.svg.empty()) files.push_back(&write(picture, arguments.svg, memory_as_svg(facts)));
-  convert::commit_together(files);
+// Writes --report. It says more than text can, so the text printed beside it is brief.
+void write_report(const ReportFacts& facts, const InspectArguments& arguments) {
+  const std::string text = render_report(facts, arguments.report);
+  convert::AtomicFile output(arguments.report);
+  output.write(std::as_bytes(std::span(text)));
+  output.commit();
   if (arguments.json) return print_document(facts_of(facts.model));
   print_string(facts_in_brief(facts.model));
-  const auto say = [](const char* what, const std::filesystem::path& path,
-                      const std::optional<convert::AtomicFile>& written) {
-    if (!written) return;
-    print_output("  {:<13} {}, {} bytes\n", what, convert::printable(path.string(), 80),
-                 grouped(written->bytes_written()));
-  };
-  say("report", arguments.report, report);
-  say("picture", arguments.svg, picture);
+  print_output("  {:<13} {}, {} bytes\n", "report",
+               convert::printable(arguments.report.string(), 80), grouped(output.bytes_written()));
 }
 
 void run_inspect(const InspectArguments& arguments) {
-  const convert::OutputGuard guard({{"--report", arguments.report}, {"--svg", arguments.svg}});
+  const convert::OutputGuard guard({{"--report", arguments.report}});
   const VerifiedFile file(arguments.model);
-  if (arguments.report.empty() && arguments.svg.empty()) {
-    ModelFacts facts = gather_facts(file, arguments.sizes);
-    if (arguments.board) add_board(*arguments.board, arguments.clock_mhz, facts);
-    print_facts(facts, arguments);
-  } else {
-    write_files(file, arguments);
-  }
+  ModelFacts facts = gather_facts(file, arguments.sizes);
+  if (arguments.board) add_board(*arguments.board, arguments.clock_mhz, facts);
+  if (!arguments.report.empty()) return write_report(gather_report(std::move(facts)), arguments);
+  if (arguments.json) return print_document(facts_of(facts));
+  print_string(arguments.brief ? facts_in_brief(facts) : facts_as_text(facts));
 }
 
 }  // namespace
@@ -79,13 +54,12 @@ void add_inspect(CLI::App& app) {
       "instruction that are estimated from ARM's public figures, without memory that waits.\n"
       "\nExamples:\n"
       "  arenite inspect attention.arn --positions 256 --tokens 1\n"
-      "  arenite inspect intent.arn --report intent.html --svg intent.svg\n"
+      "  arenite inspect intent.arn --report intent.html\n"
       "  arenite inspect vibration.arn --brief --board nucleo-h743 --clock 400\n");
   add_model(command, arguments.model);
   CLI::Option* json = add_json_option(command, arguments.json);
   command.add_flag("--brief", arguments.brief, "Print a few lines only")->excludes(json);
   add_report_option(command, arguments.report);
-  add_file(command, "--svg", arguments.svg, "Draw the arena over the ops, the masks and the bytes");
   CLI::Option* const board =
       command
           .add_option("--board", arguments.board,

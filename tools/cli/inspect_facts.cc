@@ -91,23 +91,10 @@ void add_targets(const VerifiedFile& file, ModelFacts& facts) {
     const format::PackedView packed = file.reader().packed(i);
     const Target target = static_cast<Target>(packed.target);
     facts.targets.push_back(
-        {target, packed, formula_of(file.reader(), i), arenas[i],
-         (cpu_targets() & bit(target)) != 0, model.ok() && model->target() == target,
+        {target, packed, arenas[i], (cpu_targets() & bit(target)) != 0,
+         model.ok() && model->target() == target,
          smallest_slice(file.bytes(), i, options_of(file.reader(), facts.sizes))});
   }
-}
-
-CallFacts facts_of_call(const CallBounds& bounds, std::string name, const CallSize& size,
-                        const Feed& feed) {
-  CallSize worst = size;
-  worst.finite = false;
-  return {std::move(name),
-          size,
-          multiply_adds_max(bounds, size),
-          bytes_read_max(bounds, size),
-          multiply_adds_max(bounds, worst),
-          bytes_read_max(bounds, worst),
-          feed};
 }
 
 // Adds the bounds of the function's largest calls.
@@ -132,15 +119,21 @@ void add_calls(const ModelFacts& facts, uint32_t index, FunctionFacts& function)
   for (uint32_t i = reader.first_op(index); i < reader.end_of_ops(index); ++i) {
     selects |= reader.op(i).kind == format::OpKind::kSelect;
   }
-  const std::string of = facts.has_several() ? function.name + ": " : "";
+  const auto call = [&](const std::string& name, CallSize size, const Feed& feed) {
+    const auto work = [&](bool finite) {
+      size.finite = finite;
+      return call_work_max(reader, facts.shown_target_index(), index, size, facts.sizes.kv_type());
+    };
+    const std::string of = facts.has_several() ? function.name + ": " : "";
+    return CallFacts{of + name, size, work(true), work(false), feed};
+  };
   function.run =
-      facts_of_call(function.bounds, fmt::format("{}run of {}", of, counted(longest, "token")),
-                    {0, rows, selects ? 1 : rows, true, stored}, run);
+      call("run of " + counted(longest, "token"), {0, rows, selects ? 1 : rows, true, stored}, run);
   if (!function.causal || held == 0) return;
   const uint32_t rows_held = max_rows(reader, before, index);
-  function.step = facts_of_call(
-      function.bounds, fmt::format("{}step after {}", of, counted(held, "token")),
-      {rows_held, max_rows(reader, positions, index) - rows_held, 1, true, stored}, step);
+  function.step =
+      call("step after " + counted(held, "token"),
+           {rows_held, max_rows(reader, positions, index) - rows_held, 1, true, stored}, step);
 }
 
 }  // namespace
@@ -289,7 +282,6 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
   for (uint32_t i = 0; i < reader.functions(); ++i) {
     FunctionFacts& function = facts.functions.emplace_back(function_facts(reader, i));
     if (!facts.has_several()) function.has_row_of_sequence = facts.has_row_of_sequence;
-    function.bounds = call_bounds(reader, shown, kv_type, i);
     add_calls(facts, i, function);
   }
   for (uint32_t i = 0; i < reader.ops(); ++i) {

@@ -61,7 +61,6 @@ struct CacheFacts {
 struct TargetFacts {
   Target target = Target::kPortable;
   format::PackedView packed;
-  FormulaOfModel formula;
   ArenaLayout arena;
   bool runs_here = false;
   bool chosen = false;  // Model::load picks it on this CPU
@@ -72,10 +71,8 @@ struct TargetFacts {
 struct CallFacts {
   std::string name;  // "run of 64 tokens"
   CallSize size;
-  uint64_t multiply_adds = 0;
-  uint64_t bytes_read = 0;
-  uint64_t multiply_adds_not_finite = 0;  // if values are NaN or infinite
-  uint64_t bytes_read_not_finite = 0;
+  CallWork work;
+  CallWork work_not_finite;  // if values are NaN or infinite
   Feed feed = {};
 };
 
@@ -103,7 +100,6 @@ struct FunctionFacts {
   bool has_row_of_sequence = false;
   bool causal = false;
   format::FunctionView function;
-  CallBounds bounds;              // for the shown target
   CallFacts run;                  // one pass with as many tokens as a call may have
   std::optional<CallFacts> step;  // the last token of a full context, if causal
 };
@@ -159,9 +155,6 @@ std::string facts_in_brief(const ModelFacts& facts);
 
 // Returns one JSON object; `arenite help json inspect` names its keys.
 Json facts_of(const ModelFacts& facts);
-
-// Adds the values that only text and the report page show.
-void add_page(Json& json, const ModelFacts& facts);
 
 // The images that an input reads, if any.
 std::optional<ImageFacts> image_facts(const format::ModelReader& reader, uint32_t input);

@@ -6,7 +6,7 @@
 
 #include "arenite/version.h"
 #include "cli/commands.h"
-#include "cli/report.h"
+#include "cli/report_facts.h"
 #include "convert/quantize/quantizers.h"
 #include "convert/sound/sound_parameters.h"
 #include "format/bounds.h"
@@ -89,78 +89,56 @@ constexpr FieldWords kFieldWords[] = {
     {"rows", "which rows are selected"},
 };
 
-// Adds the fields of the op's row in the op table. Absent tensors and tokens are null.
-void add_fields(Json& json, const OpFacts& facts) {
-  const format::OpView& op = facts.op;
-  const OpRow& row = format::row_of(op.kind);
-  if (op.kind == format::OpKind::kAttention) json["heads"] = facts.heads;
+// Calls `use(name, type, value)` for the fields that a row of the op table has. The value is that
+// of `facts`, if any; absent tensors and tokens are null.
+template <typename Use>
+void for_each_field(const OpRow& row, const OpFacts* facts, const Use& use) {
+  const Json count = schema_of_number("integer", 0.0);
+  const auto value_of = [&](const auto& get) { return facts == nullptr ? Json() : Json(get()); };
+  if (row.kind == format::OpKind::kAttention) {
+    use("heads", count, value_of([&] { return facts->heads; }));
+  }
   for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
     const auto& [field, type, optional] = row.numbers[i];
     if (type == format::NumberType::kNone) continue;
-    Json& value = json[field_name(field)];
+    format::OpView op;
+    op.kind = row.kind;
+    const std::string name = field_name(field);
     if (type == format::NumberType::kChoice) {
-      value = function_name(op);
+      use(name, schema_of_type("string"), value_of([&] { return function_name(facts->op); }));
     } else if (is_terms_by(op, i)) {
-      value = terms_name(op);
-    } else if (!optional || op.numbers[i] != format::kAbsent) {
-      value = op.numbers[i];
+      use(name, schema_of_words({std::begin(kScoreTermsNames), std::end(kScoreTermsNames)}),
+          value_of([&] { return terms_name(facts->op); }));
+    } else {
+      const bool is_absent =
+          optional && facts != nullptr && facts->op.numbers[i] == format::kAbsent;
+      use(name, schema_of_either(count, schema_of_type("null")),
+          is_absent ? Json() : value_of([&] { return facts->op.numbers[i]; }));
     }
   }
   for (uint32_t i = 0; i < format::kOpReals; ++i) {
     if (row.reals[i].type == format::RealType::kNone) continue;
-    json[field_name(row.reals[i].field)] = op.reals[i];
+    use(field_name(row.reals[i].field), schema_of_type("number"),
+        value_of([&] { return facts->op.reals[i]; }));
   }
-  if (op.kind == format::OpKind::kActivation) {
-    json["gated"] = op.views[format::kFactor].width != 0;
+  if (row.kind == format::OpKind::kActivation) {
+    use("gated", schema_of_type("boolean"),
+        value_of([&] { return facts->op.views[format::kFactor].width != 0; }));
   }
 }
 
-Json type_of_number(const OpRow& row, uint32_t number) {
-  const auto& [field, type, optional] = row.numbers[number];
-  format::OpView op;
-  op.kind = row.kind;
-  if (type == format::NumberType::kChoice) return schema_of_type("string");
-  if (is_terms_by(op, number)) {
-    return schema_of_words({std::begin(kScoreTermsNames), std::end(kScoreTermsNames)});
-  }
-  const Json integer = schema_of_number("integer", 0.0);
-  return optional ? schema_of_either(integer, schema_of_type("null")) : integer;
+void add_fields(Json& json, const OpFacts& facts) {
+  for_each_field(
+      format::row_of(facts.op.kind), &facts,
+      [&](const std::string& name, const Json&, const Json& value) { json[name] = value; });
 }
 
-// Merges the keys that several op kinds share: "attention, rope: tensor".
 void add_field_keys(ObjectSchema& schema) {
-  struct Field {
-    Json type;
-    std::string kinds;
-  };
-  std::vector<std::pair<std::string, Field>> fields;
-  const auto add = [&](const OpRow& row, const std::string& field, const Json& type) {
-    const auto known = std::ranges::find(fields, field, &std::pair<std::string, Field>::first);
-    if (known == fields.end()) {
-      fields.push_back({field, {type, std::string(row.name)}});
-    } else {
-      known->second.kinds += fmt::format(", {}", static_cast<const char*>(row.name));
-    }
-  };
   for (const OpRow& row : format::kAllOps) {
-    if (row.kind == format::OpKind::kAttention) add(row, "heads", schema_of_number("integer", 0.0));
-    for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
-      if (row.numbers[i].type == format::NumberType::kNone) continue;
-      add(row, field_name(row.numbers[i].field), type_of_number(row, i));
-    }
-    for (const format::RealRow& real : row.reals) {
-      if (real.type == format::RealType::kNone) continue;
-      add(row, field_name(real.field), schema_of_type("number"));
-    }
-    if (row.kind == format::OpKind::kActivation) add(row, "gated", schema_of_type("boolean"));
-  }
-  for (const auto& [key, field] : fields) {
-    const auto words = std::ranges::find(kFieldWords, key, &FieldWords::field);
-    schema.add(key.c_str(),
-               words == std::end(kFieldWords)
-                   ? field.kinds.c_str()
-                   : fmt::format("{}: {}", field.kinds, words->words).c_str(),
-               field.type, false);
+    for_each_field(row, nullptr, [&](const std::string& name, const Json& type, const Json&) {
+      const auto words = std::ranges::find(kFieldWords, name, &FieldWords::field);
+      schema.add(name.c_str(), words == std::end(kFieldWords) ? "" : words->words, type, false);
+    });
   }
 }
 
@@ -269,24 +247,10 @@ inline constexpr auto kFacts<TargetFacts> = std::tuple(
          [](const TargetFacts& f) { return kernel_set_name(f.target); }),
     Fact("runs_here", "On this CPU", &TargetFacts::runs_here),
     Fact("chosen", "Model::load chooses this target on this CPU", &TargetFacts::chosen),
-    Fact("formula", kFormulaWords, &TargetFacts::formula),
     Fact("arena", "At these sizes", [](const TargetFacts& f) { return f.arena.plan; }),
     Fact("smallest_slice", kSmallestSlice, &TargetFacts::slice));
 
 // --- Bounds ---
-
-template <>
-inline constexpr auto kFacts<AttentionBound> = std::tuple(
-    Fact("stored", "It reads the keys of another axis, all visible", &AttentionBound::stored),
-    Fact("keys_max", "null: all held keys",
-         [](const AttentionBound& f) {
-           return f.keys_max == UINT64_MAX ? std::nullopt : std::optional(f.keys_max);
-         }),
-    Fact("multiply_adds_per_row_and_key", &AttentionBound::multiply_adds),
-    Fact("bytes_read_per_block_and_key", &AttentionBound::bytes),
-    Fact("multiply_adds_per_row_and_key_not_finite", "in addition, if values are not finite",
-         &AttentionBound::multiply_adds_not_finite),
-    Fact("bytes_read_per_row_and_key_not_finite", &AttentionBound::bytes_not_finite));
 
 template <>
 inline constexpr auto kFacts<CallFacts> = std::tuple(
@@ -294,22 +258,11 @@ inline constexpr auto kFacts<CallFacts> = std::tuple(
     Fact("rows", "Rows now", [](const CallFacts& f) { return f.size.rows; }),
     Fact("outputs", "Output rows", [](const CallFacts& f) { return f.size.outputs; }),
     Fact("stored", "Keys of another axis", [](const CallFacts& f) { return f.size.stored; }),
-    Fact("multiply_adds", &CallFacts::multiply_adds), Fact("bytes_read", &CallFacts::bytes_read),
+    Fact("multiply_adds", [](const CallFacts& f) { return f.work.multiply_adds; }),
+    Fact("bytes_read", [](const CallFacts& f) { return f.work.bytes_read; }),
     Fact("multiply_adds_not_finite", "if values are not finite",
-         &CallFacts::multiply_adds_not_finite),
-    Fact("bytes_read_not_finite", &CallFacts::bytes_read_not_finite));
-
-template <>
-inline constexpr auto kFacts<CallBounds> =
-    std::tuple(Fact("target", [](const CallBounds& f) { return name(f.target); }),
-               Fact("block_rows", "Rows of a block, which share one read of keys and values",
-                    &CallBounds::block_rows),
-               Fact("multiply_adds_per_row", &CallBounds::multiply_adds_per_row),
-               Fact("multiply_adds_per_output", &CallBounds::multiply_adds_per_output),
-               Fact("bytes_read_once", &CallBounds::bytes_once),
-               Fact("bytes_read_per_row", &CallBounds::bytes_per_row),
-               Fact("bytes_read_per_output", &CallBounds::bytes_per_output),
-               Fact("attention", &CallBounds::attention));
+         [](const CallFacts& f) { return f.work_not_finite.multiply_adds; }),
+    Fact("bytes_read_not_finite", [](const CallFacts& f) { return f.work_not_finite.bytes_read; }));
 
 template <>
 inline constexpr auto kFacts<CallEstimate> =
@@ -342,7 +295,6 @@ struct BoundsOfFunction {
 template <>
 constexpr auto kFacts<BoundsOfFunction> = std::tuple(
     Fact("function", [](const BoundsOfFunction& f) { return f.facts->name; }),
-    Fact("call", [](const BoundsOfFunction& f) { return f.facts->bounds; }),
     Fact("run", [](const BoundsOfFunction& f) { return f.facts->run; }),
     Fact("step", [](const BoundsOfFunction& f) { return Sometimes<CallFacts>{f.facts->step}; }));
 
@@ -358,9 +310,6 @@ constexpr auto kBounds = part(
          [](const ModelFacts& f) { return f.shown_target().arena.plan.total_bytes; }),
     Fact("flash_bytes", "The file", [](const ModelFacts& f) { return f.footer.file_bytes; }),
     Fact("load_steps", "Basic blocks that Model::load runs, in unoptimized code", load_steps_max),
-    Fact("call",
-         "Coefficients of a call's work: a sum of sizes times these; for the first function",
-         [](const ModelFacts& f) { return f.functions[0].bounds; }),
     Fact("run", "A pass over the most tokens of a call",
          [](const ModelFacts& f) { return f.functions[0].run; }),
     Fact("step", "The last token of a full context; only where the model is causal",
@@ -505,24 +454,11 @@ inline constexpr auto kFacts<TensorGroup> =
                }));
 
 template <>
-inline constexpr auto kFacts<DecodeBytes> = std::tuple(Fact("first_token", &DecodeBytes::first),
-                                                       Fact("last_position", &DecodeBytes::last));
-
-template <>
-inline constexpr auto kFacts<KernelUse> =
-    std::tuple(Fact("target", [](const KernelUse& f) { return name(f.target); }),
-               Fact("type", [](const KernelUse& f) { return name(f.type); }),
-               Fact("layout", [](const KernelUse& f) { return LayoutWord{layout_name(f.layout)}; }),
-               Fact("kernel", &KernelUse::kernel), Fact("tensors", &KernelUse::tensors),
-               Fact("bytes", &KernelUse::bytes));
-
-template <>
-inline constexpr auto kFacts<TensorPlace> = std::tuple(
-    Fact("tensor", &TensorPlace::tensor),
-    Fact("type", [](const TensorPlace& f) { return name(f.type); }),
-    Fact("layer", &TensorPlace::layer), Fact("part", &TensorPlace::part),
-    Fact("read_by", "Indices of ops", &TensorPlace::ops),
-    Fact("bytes", kByTarget, &TensorPlace::bytes), Fact("kernels", &TensorPlace::kernels));
+inline constexpr auto kFacts<TensorPlace> =
+    std::tuple(Fact("tensor", &TensorPlace::tensor),
+               Fact("type", [](const TensorPlace& f) { return name(f.type); }),
+               Fact("layer", &TensorPlace::layer), Fact("part", &TensorPlace::part),
+               Fact("read_by", "Indices of ops", &TensorPlace::ops));
 
 // An absent value becomes null, and so does a value that is not finite: JSON has no such numbers.
 template <auto member>
@@ -551,12 +487,14 @@ inline constexpr auto kFacts<HiddenStateError> =
                Fact("least_cosine", or_null<&HiddenStateError::least_cosine>));
 
 template <>
-inline constexpr auto kFacts<QuantizedTensor> = std::tuple(
-    Fact("name", &QuantizedTensor::name), Fact("type", &QuantizedTensor::type),
-    Fact("method", "Rounding method", &QuantizedTensor::method),
-    Fact("signal_to_noise_db", "null: nothing changed",
-         or_null<&QuantizedTensor::signal_to_noise_db>),
-    Fact("float_bytes", &QuantizedTensor::float_bytes), Fact("bytes", &QuantizedTensor::bytes));
+inline constexpr auto kFacts<convert::QuantizedTensor> =
+    std::tuple(Fact("name", &convert::QuantizedTensor::name),
+               Fact("type", [](const convert::QuantizedTensor& f) { return name(f.type); }),
+               Fact("method", "Rounding method", &convert::QuantizedTensor::method),
+               Fact("signal_to_noise_db", "null: nothing changed",
+                    or_null<&convert::QuantizedTensor::decibels>),
+               Fact("float_bytes", &convert::QuantizedTensor::float_bytes),
+               Fact("bytes", &convert::QuantizedTensor::bytes));
 
 template <>
 inline constexpr auto kFacts<ConversionNote> =
@@ -586,19 +524,8 @@ inline constexpr auto kFacts<WeightsReport> = std::tuple(
     Fact("types", "Tensors by their type", &WeightsReport::types),
     Fact("layers", "By layer", &WeightsReport::layers),
     Fact("parts", "By their role in a layer", &WeightsReport::parts),
-    Fact("decode_bytes", "Bytes of weights and cache that one token reads", &WeightsReport::decode),
-    Fact("kernels", &WeightsReport::kernels), Fact("tensors", &WeightsReport::places),
+    Fact("tensors", &WeightsReport::places),
     Fact("conversion", "What the conversion found; null: not known", &WeightsReport::conversion));
-
-template <>
-inline constexpr auto kFacts<Distribution> = std::tuple(
-    Fact("tensor", &Distribution::tensor), Fact("numbers", &Distribution::numbers),
-    Fact("sampled", &Distribution::sampled), Fact("not_finite", &Distribution::not_finite),
-    Fact("mean", &Distribution::mean), Fact("standard_deviation", &Distribution::deviation),
-    Fact("least", &Distribution::least), Fact("most", &Distribution::most),
-    Fact("limit", "Bins span -limit to limit", &Distribution::limit),
-    Fact("beyond_limit", &Distribution::beyond),
-    Fact("counts", "Values in each bin", &Distribution::counts));
 
 template <>
 inline constexpr auto kFacts<MaskPicture> = std::tuple(
@@ -608,9 +535,8 @@ inline constexpr auto kFacts<MaskPicture> = std::tuple(
 
 // The whole report, for --report FILE.json.
 template <>
-inline constexpr auto kFacts<ReportFacts> = std::tuple_cat(
-    kFacts<WeightsReport>, std::tuple(Fact("distributions", &ReportFacts::distributions),
-                                      Fact("masks", &ReportFacts::masks)));
+inline constexpr auto kFacts<ReportFacts> =
+    std::tuple_cat(kFacts<WeightsReport>, std::tuple(Fact("masks", &ReportFacts::masks)));
 
 constexpr const char* kReportWords = "Contents of the --report page; only in FILE.json of --report";
 
@@ -624,21 +550,13 @@ Json inspect_facts() {
 
 Json facts_of(const ModelFacts& facts) { return json_of(facts); }
 
+Json facts_of_weights(const WeightsReport& facts) { return json_of(facts); }
+Json weights_schema() { return schema_of<WeightsReport>(); }
+
 Json facts_of(const ReportFacts& facts) {
   Json json = json_of(facts.model);
   json["report"] = json_of(facts);
   return json;
 }
-
-void add_page(Json& json, const ModelFacts& facts) {
-  json["page"] = {
-      {"version", version()},
-      {"calls", calls_text(facts.reader)},
-      {"positions", sizes_text(facts.reader, facts.sizes.positions_of_inputs(), "position")},
-      {"tokens", sizes_text(facts.reader, facts.sizes.tokens_of_inputs(), "token")},
-      {"tokenizer_tokens", facts.tokenizer_tokens}};
-}
-
-template struct FactValue<WeightsReport>;
 
 }  // namespace arenite::tool

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats the facts of a model file as text: tables that place the keys of --json, and masks made
-// of characters.
+// Formats the facts of a model file as text, for the shown target; --json has all of them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,24 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "cli/help.h"
 #include "cli/process.h"
-#include "cli/report.h"
+#include "cli/report_facts.h"
 #include "cli/text_table.h"
 #include "convert/files/error.h"
-#include "convert/masks/masks.h"
 #include "convert/quantize/quantizers.h"
 #include "convert/sound/sound_parameters.h"
 #include "core/targets.h"
+#include "format/bounds.h"
 
 namespace arenite::tool {
 namespace {
 
-// --- Facts that only text has, derived from JSON ---
-
-constexpr size_t kTargetColumnsMax = 3;
 constexpr size_t kClassesMax = 12;
-constexpr uint32_t kPictureCells = 16;  // rows and columns of a mask's picture
 
 // Returns the tiles of the file's tensor types: "f32 8x32, q8 8x16c8".
 std::string tiles(const ModelFacts& facts, const TargetFacts& target) {
@@ -105,41 +99,6 @@ std::string class_names(const std::vector<std::string>& labels) {
   if (labels.size() > kClassesMax) text += fmt::format(" and {} more", labels.size() - kClassesMax);
   return text;
 }
-
-// Adds the sums over the program's ops.
-void add_sums(const ModelFacts& facts, Json& json) {
-  Checked per_token = 0, per_pair = 0, per_pass = 0;
-  for (uint32_t i = 0; i < facts.ops.size(); ++i) {
-    const OpFacts& op = facts.ops[i];
-    const format::ModelReader& reader = facts.reader;
-    const Checked rows = rows_of_token(reader, reader.whole_axis(reader.axis_of_op(i)));
-    per_token = per_token + rows * op.cost.per_token;
-    per_pair = per_pair + rows * op.cost.per_pair;
-    per_pass = per_pass + op.pass_multiply_adds;
-  }
-  json["sums"] = {
-      {"token", per_token.value()}, {"key", per_pair.value()}, {"pass", per_pass.value()}};
-}
-
-Json facts_for_text(const ModelFacts& facts) {
-  Json json = facts_of(facts);
-  add_page(json, facts);
-  json["target"] = json["targets"][facts.shown_target_index()];
-  for (size_t i = 0; i < facts.ops.size(); ++i) json["ops"][i]["shape"] = op_shape(facts.ops[i]);
-  for (size_t i = 0; i < facts.tensors.size(); ++i) {
-    json["tensors"][i]["type"] = name(facts.tensors[i].shape.type);
-  }
-  for (Json& cache : json["caches"]) {
-    const Json& lookback = cache["lookback"];
-    cache["holds"] =
-        (lookback.is_null() ? "all" : fmt::format("last {}", lookback.get<uint64_t>() + 1)) +
-        of_inputs(facts.reader, facts.reader.axis_of_cache(cache["index"].get<uint32_t>()));
-  }
-  add_sums(facts, json);
-  return json;
-}
-
-// --- Tables ---
 
 std::string input_text(const ModelFacts& facts, uint32_t index) {
   const InputFacts& input = facts.inputs[index];
@@ -259,24 +218,31 @@ std::string targets(const ModelFacts& facts) {
   return "Targets\n" + table.text() + served.text();
 }
 
-std::string program(const ModelFacts& facts, const Json& json) {
-  return "Program\n" +
-         table({{">op", "{index:d}"},
-                {"name", "{name@80}"},
-                {"kind", "{kind}"},
-                {"shape", "{shape}"},
-                {">products",
-                 "<{?multiply_adds_per_key}{multiply_adds_per_key}>"
-                 "<{!multiply_adds_per_key}{?multiply_adds_per_token}{multiply_adds_per_token}>"},
-                {"",
-                 "<{?multiply_adds_per_key}a key>"
-                 "<{!multiply_adds_per_key}{?multiply_adds_per_token}a row>"},
-                {"slots", "{reads_slots:d} -> {writes_slot:d}"}},
-               json["ops"]) +
-         (facts.has_several()
-              ? "  "
-              : filled("  A token that sees K keys: {sums.token} + {sums.key} K. ", json)) +
-         filled("A pass over {page.positions@400}: {sums.pass}.\n", json);
+std::string program(const ModelFacts& facts) {
+  TextTable table({">op", "name", "kind", "shape", ">products", "", "slots"});
+  const format::ModelReader& reader = facts.reader;
+  Checked per_token = 0, per_key = 0, per_pass = 0;
+  for (const OpFacts& op : facts.ops) {
+    const bool by_key = op.cost.per_pair != 0;
+    const uint64_t products = by_key ? op.cost.per_pair : op.cost.per_token;
+    table.add_row({std::to_string(op.index), convert::printable(op.name, 80),
+                   op_kind_name(op.op.kind), op_shape(op), products == 0 ? "" : grouped(products),
+                   products == 0 ? ""
+                   : by_key      ? "a key"
+                                 : "a row",
+                   fmt::format("{} -> {}", fmt::join(op.reads, ","), op.writes)});
+    const Checked rows = rows_of_token(reader, reader.whole_axis(reader.axis_of_op(op.index)));
+    per_token = per_token + rows * op.cost.per_token;
+    per_key = per_key + rows * op.cost.per_pair;
+    per_pass = per_pass + op.pass_multiply_adds;
+  }
+  const std::string of_token =
+      facts.has_several() ? ""
+                          : fmt::format("A token that sees K keys: {} + {} K. ",
+                                        grouped(per_token.value()), grouped(per_key.value()));
+  return fmt::format("Program\n{}  {}A pass over {}: {}.\n", table.text(), of_token,
+                     sizes_text(reader, facts.sizes.positions_of_inputs(), "position"),
+                     grouped(per_pass.value()));
 }
 
 std::string calls_table(const ModelFacts& facts) {
@@ -284,127 +250,93 @@ std::string calls_table(const ModelFacts& facts) {
   for (const FunctionFacts& function : facts.functions) {
     for (const auto& call : {std::optional(function.run), function.step}) {
       if (!call) continue;
-      table.add_row({call->name, grouped(call->multiply_adds), grouped(call->bytes_read),
-                     grouped(call->multiply_adds_not_finite),
-                     grouped(call->bytes_read_not_finite)});
+      table.add_row({call->name, grouped(call->work.multiply_adds), grouped(call->work.bytes_read),
+                     grouped(call->work_not_finite.multiply_adds),
+                     grouped(call->work_not_finite.bytes_read)});
     }
   }
   return table.text();
 }
 
-std::string bounds_text(const ModelFacts& facts, const Json& json) {
+std::string bounds_text(const ModelFacts& facts) {
   std::string stacks;
-  for (const auto& [cpu, bytes] : json["bounds"]["stack_bytes"].items()) {
-    stacks += fmt::format("{}{}{} {}", stacks.empty() ? "" : ", ", grouped(bytes.get<uint64_t>()),
-                          stacks.empty() ? " bytes on" : "", cpu);
+  for (const StackBound& bound : kStackBounds) {
+    stacks += fmt::format("{}{}{} {}", stacks.empty() ? "" : ", ", grouped(bound.bytes),
+                          stacks.empty() ? " bytes on" : "", bound.cpu);
   }
-  return "Bounds for any input\n  stack  " + wrapped("at most " + stacks, text_columns(), 9) +
-         filled(
-             "\n  arena  {bounds.arena_bytes} bytes on {target.name}, exactly\n"
-             "  slice  {target.smallest_slice.multiply_adds} multiply-adds, the largest block of "
-             "any op: that of op {target.smallest_slice.op:d}\n"
-             "  flash  {bounds.flash_bytes} bytes, the file\n"
-             "  load   at most {bounds.load_steps} steps: blocks of code, as a compiler makes them "
-             "that does not optimize\n",
-             json) +
-         calls_table(facts);
+  const TargetFacts& target = facts.shown_target();
+  TitledLines out(2, 6);
+  out.add("stack", "at most " + stacks);
+  out.add("arena", fmt::format("{} bytes on {}, exactly", grouped(target.arena.plan.total_bytes),
+                               name(target.target)));
+  out.add("slice", fmt::format("{} multiply-adds, the largest block of any op: that of op {}",
+                               grouped(target.slice.multiply_adds), target.slice.op));
+  out.add("flash", fmt::format("{} bytes, the file", grouped(facts.footer.file_bytes)));
+  out.add("load",
+          fmt::format("at most {} steps: blocks of code, as a compiler makes them that does "
+                      "not optimize",
+                      grouped(load_steps_max(facts))));
+  return "Bounds for any input\n" + in_columns(out.text(), text_columns()) + calls_table(facts);
 }
 
-// Appends byte columns to `columns`: one per target, but one for all targets with equal bytes, as
-// most need the same. Notes below say which targets share a column and which have none.
-std::string table_by_target(std::vector<Column> columns, const Json& list, const std::string& key) {
-  std::vector<std::pair<Json, std::vector<std::string>>> groups;  // bytes, and the targets
-  for (const auto& [target, first] : list[0][key].items()) {
-    Json bytes = Json::array();
-    for (const Json& row : list) bytes.push_back(row[key][target]);
-    const auto known =
-        std::ranges::find_if(groups, [&bytes](const auto& group) { return group.first == bytes; });
-    if (known != groups.end()) {
-      known->second.push_back(target);
-    } else {
-      groups.push_back({bytes, {target}});
-    }
+std::string tensors(const ModelFacts& facts) {
+  if (facts.tensors.empty()) return "";
+  const TargetFacts& target = facts.shown_target();
+  TextTable table({">no.", "name", ">shape", "type", ">bytes"});
+  for (const TensorFacts& tensor : facts.tensors) {
+    table.add_row({std::to_string(tensor.index), convert::printable(tensor.name, 80),
+                   fmt::format("[{}, {}]", tensor.shape.outputs, tensor.shape.inputs),
+                   name(tensor.shape.type),
+                   grouped(tensor.packed_bytes[facts.shown_target_index()].value)});
   }
-  std::string notes;
-  const auto note = [&](const std::string& words, const std::vector<std::string>& names) {
-    const std::string text = fmt::format("{} {}", words, fmt::join(names, ", "));
-    notes += "  " + wrapped(text, text_columns(), 4) + "\n";
-  };
-  std::vector<std::string> others;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    std::vector<std::string> names = groups[i].second;
-    if (i >= kTargetColumnsMax) {
-      others.insert(others.end(), names.begin(), names.end());
-      continue;
-    }
-    columns.push_back({">" + names[0], fmt::format("{{{}.{}}}", key, names[0])});
-    if (names.size() == 1) continue;
-    const std::string first = names[0];
-    names.erase(names.begin());
-    note(fmt::format("as {}:", first), names);
-  }
-  if (!others.empty()) note("--json has those for", others);
-  return table(columns, list) + notes;
+  return fmt::format("Tensors [outputs, inputs]; bytes for {}\n", name(target.target)) +
+         table.text();
 }
 
-std::string tensors(const Json& json) {
-  if (json["tensors"].empty()) return "";
-  return "Tensors [outputs, inputs]; bytes for each target\n" +
-         table_by_target({{">no.", "{index:d}"},
-                          {"name", "{name@80}"},
-                          {">shape", "[{outputs:d}, {inputs:d}]"},
-                          {"type", "{type}"}},
-                         json["tensors"], "packed_bytes");
-}
-
-std::string masks(const ModelFacts& facts, const Json& json) {
+std::string masks(const ModelFacts& facts) {
   std::string text = facts.masks.empty() ? "" : "Masks\n";
-  for (size_t i = 0; i < facts.masks.size(); ++i) {
-    text += filled(
-        "  mask {index:d}: {description@1000}, <{?positions}{positions#position}>"
-        "<{!positions}any length>; {bytes} bytes, dense {dense_bytes}\n",
-        json["masks"][i]);
-    const uint32_t positions = facts.masks[i].mask.positions;
-    const uint32_t drawn = positions == 0 ? facts.sizes.positions : positions;
-    for (const std::string& row :
-         convert::MaskPairs(facts.masks[i].mask, drawn).draw(kPictureCells)) {
-      text += "    ";
-      for (const char cell : row) text += {' ', cell};
-      text += '\n';
-    }
-    if (drawn > kPictureCells) {
-      text += fmt::format("     {} queries down, {} keys across: # all seen, + some, . none\n",
-                          grouped(drawn), grouped(drawn));
-    }
+  for (const MaskFacts& mask : facts.masks) {
+    text += fmt::format(
+        "  mask {}: {}, {}; {} bytes, dense {}\n", mask.index,
+        convert::printable(mask.description, 1000),
+        mask.mask.positions == 0 ? "any length" : counted(mask.mask.positions, "position"),
+        grouped(mask.bytes), grouped(mask.dense_bytes));
   }
   return text;
 }
 
-std::string caches(const Json& json) {
-  if (json["caches"].empty()) return "";
-  return "Caches of keys and values, floats per head; bytes for each target\n" +
-         table_by_target({{">cache", "{index:d}"},
-                          {">heads", "{kv_heads:d}"},
-                          {">key", "{head_dim:d}"},
-                          {">value", "{value_dim:d}"},
-                          {"holds", "{holds}"}},
-                         json["caches"], "bytes");
+std::string caches(const ModelFacts& facts) {
+  if (facts.caches.empty()) return "";
+  TextTable table({">cache", ">heads", ">key", ">value", "holds", ">bytes"});
+  for (const CacheFacts& facts_of_cache : facts.caches) {
+    const format::CacheView& cache = facts_of_cache.cache;
+    const std::string holds =
+        cache.lookback == kUnlimited ? "all" : fmt::format("last {}", uint64_t{cache.lookback} + 1);
+    const uint32_t axis = facts.reader.axis_of_cache(facts_of_cache.index);
+    table.add_row({std::to_string(facts_of_cache.index), std::to_string(cache.shape.kv_heads),
+                   std::to_string(cache.shape.head_dim), std::to_string(cache.shape.value_dim),
+                   holds + of_inputs(facts.reader, axis),
+                   grouped(facts_of_cache.bytes[facts.shown_target_index()].value)});
+  }
+  return fmt::format("Caches of keys and values, floats per head; bytes for {}\n",
+                     name(facts.shown_target().target)) +
+         table.text();
 }
 
-// --- The arena ---
-
-std::string arena(const Json& json) {
-  return filled(
-             "Arena for P = {page.positions@400}, T = {page.tokens@400} a call, "
-             "S = {sizes.sequences#sequence}, N = {sizes.threads#thread}\n",
-             json) +
-         table({{"target", "{name}"},
-                {">session", "{arena.session_bytes}"},
-                {">kv cache", "{arena.kv_cache_bytes}"},
-                {">activations", "{arena.activation_bytes}"},
-                {">scratch", "{arena.scratch_bytes}"},
-                {">total bytes", "{arena.total_bytes}"}},
-               json["targets"]);
+std::string arena(const ModelFacts& facts) {
+  const SizeOptions& sizes = facts.sizes;
+  TextTable table({"target", ">session", ">kv cache", ">activations", ">scratch", ">total bytes"});
+  for (const TargetFacts& target : facts.targets) {
+    const ArenaPlan& plan = target.arena.plan;
+    table.add_row({name(target.target), grouped(plan.session_bytes), grouped(plan.kv_cache_bytes),
+                   grouped(plan.activation_bytes), grouped(plan.scratch_bytes),
+                   grouped(plan.total_bytes)});
+  }
+  return fmt::format("Arena for P = {}, T = {} a call, S = {}, N = {}\n",
+                     sizes_text(facts.reader, sizes.positions_of_inputs(), "position"),
+                     sizes_text(facts.reader, sizes.tokens_of_inputs(), "token"),
+                     counted(sizes.sequences, "sequence"), counted(sizes.threads, "thread")) +
+         table.text();
 }
 
 // Shows the estimated calls on a board and how accurate the estimates are.
@@ -435,7 +367,7 @@ std::string board(const ModelFacts& facts) {
   }
   return fmt::format("On {} ({}), for {}\n", estimate.board->name, estimate.board->chip,
                      name(estimate.target)) +
-         table.text() + "  " + wrapped(notes, text_columns(), 2) + "\n";
+         table.text() + in_columns("  " + notes, text_columns());
 }
 
 }  // namespace
@@ -452,11 +384,10 @@ std::string facts_in_brief(const ModelFacts& facts) {
 }
 
 std::string facts_as_text(const ModelFacts& facts) {
-  const Json json = facts_for_text(facts);
   std::string text = header(facts, false);
   for (const std::string& section :
-       {targets(facts), program(facts, json), bounds_text(facts, json), board(facts), tensors(json),
-        masks(facts, json), caches(json), arena(json)}) {
+       {targets(facts), program(facts), bounds_text(facts), board(facts), tensors(facts),
+        masks(facts), caches(facts), arena(facts)}) {
     if (!section.empty()) text += "\n" + section;
   }
   return text;

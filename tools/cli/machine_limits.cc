@@ -104,7 +104,6 @@ double time_on_all_threads(const ParallelFor& parallel, Work work) {
   return seconds_since(start);
 }
 
-constexpr size_t kReadBytes = size_t{256} << 20;
 constexpr size_t kSampleBytes = size_t{32} << 20;
 constexpr size_t kReadUnit = 4096;
 
@@ -141,23 +140,6 @@ ReadLoop widest_read_loop() {
   if (cpu.avx2_fma3) return read_avx2;
 #endif
   return read_16;
-}
-
-size_t passes_for(size_t bytes, std::span<const std::byte> memory) {
-  return (bytes + memory.size() - 1) / memory.size();
-}
-
-double read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory,
-                         size_t passes) {
-  const size_t share = memory.size() / parallel.threads / kReadUnit * kReadUnit;
-  assert(share > 0);
-  const ReadLoop read = widest_read_loop();
-  std::atomic<uint32_t> sink{0};
-  const double seconds = time_on_all_threads(parallel, [&](uint32_t thread) {
-    for (size_t pass = 0; pass < passes; ++pass)
-      sink += read(memory.data() + thread * share, share);
-  });
-  return static_cast<double>(share * parallel.threads * passes) / seconds / 1e9;
 }
 
 }  // namespace
@@ -249,21 +231,17 @@ size_t read_bytes(const ParallelFor& parallel, size_t wanted) {
 }
 
 double sample_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory) {
-  return read_gbytes_per_s(parallel, memory, passes_for(kSampleBytes, memory));
-}
-
-double measure_read_gbytes_per_s(const ParallelFor& parallel, std::span<const std::byte> memory) {
-  const size_t passes = passes_for(kReadBytes, memory);
-  double best = 0.0;
-  for (int i = 0; i < 4; ++i) best = std::max(best, read_gbytes_per_s(parallel, memory, passes));
-  return best;
-}
-
-MachineLimits measure_limits(const ParallelFor& parallel, double share) {
-  const double bytes = std::min(share, 1.0) * static_cast<double>(kReadBytes);
-  convert::AlignedBytes memory(read_bytes(parallel, 1 + static_cast<size_t>(bytes)));
-  std::memset(memory.data(), 1, memory.size());
-  return {measure_peak_gflops(parallel), measure_read_gbytes_per_s(parallel, memory.span())};
+  const size_t passes = (kSampleBytes + memory.size() - 1) / memory.size();
+  const size_t share = memory.size() / parallel.threads / kReadUnit * kReadUnit;
+  assert(share > 0);
+  const ReadLoop read = widest_read_loop();
+  std::atomic<uint32_t> sink{0};
+  const double seconds = time_on_all_threads(parallel, [&](uint32_t thread) {
+    for (size_t pass = 0; pass < passes; ++pass) {
+      sink += read(memory.data() + thread * share, share);
+    }
+  });
+  return static_cast<double>(share * parallel.threads * passes) / seconds / 1e9;
 }
 
 }  // namespace arenite::tool

@@ -76,11 +76,6 @@ uint64_t cache_entry_bytes(const CacheShape& cache, TensorType kv_type) {
   return cache_entry(cache) + (cache.head_dim != 0 ? 2 : 1) * sizeof(float);  // with their scales
 }
 
-// Returns whether the rows are one per sequence or the requested ones.
-bool has_row_per_output(const ModelReader& model, const format::ColumnView& view) {
-  return is_output_axis(model.kind_of_slot(view.slot));
-}
-
 // Returns the tensor bytes that an op reads for `rows` output rows: one row of a table for each.
 uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpView& op,
                       uint64_t rows) {
@@ -121,42 +116,6 @@ uint64_t keys_max(const MaskView& mask) {
     return UINT64_MAX;
   }
   return uint64_t{mask.lookback} + 1 + mask.lookahead + 2 * kPagePositions + kRowsMax;
-}
-
-AttentionBound attention_bound(const ModelReader& model, uint32_t index, TensorType kv_type) {
-  const OpView& op = model.op(index);
-  const CacheShape& shape = model.cache(number_of(op, NumberType::kCache)).shape;
-  const uint64_t heads = model.heads_of(op);
-  AttentionBound bound;
-  bound.stored = axis_of_stored_keys(model, index) != format::kAbsent;
-  bound.keys_max =
-      bound.stored ? UINT64_MAX : keys_max(model.mask(number_of(op, NumberType::kMask)));
-  bound.multiply_adds = heads * cache_entry(shape);
-  bound.bytes = heads * cache_entry_bytes(shape, kv_type);
-  // Scores are computed again, and those that overflow a third time, from scaled factors.
-  bound.multiply_adds_not_finite = heads * (cache_entry(shape) + shape.head_dim);
-  bound.bytes_not_finite = heads * 2 * cache_entry_bytes(shape, kv_type);
-  return bound;
-}
-
-// Adds a bound to the one with the same key limit, if there is one.
-void add_attention(const AttentionBound& bound, std::vector<AttentionBound>& all) {
-  const auto same = std::ranges::find_if(all, [&](const AttentionBound& other) {
-    return other.keys_max == bound.keys_max && other.stored == bound.stored;
-  });
-  if (same == all.end()) {
-    all.push_back(bound);
-    return;
-  }
-  same->multiply_adds += bound.multiply_adds;
-  same->bytes += bound.bytes;
-  same->multiply_adds_not_finite += bound.multiply_adds_not_finite;
-  same->bytes_not_finite += bound.bytes_not_finite;
-}
-
-// Returns the most keys that a query of a call sees.
-uint64_t keys_seen(const AttentionBound& op, const CallSize& size) {
-  return op.stored ? size.stored : std::min(size.held + size.rows, op.keys_max);
 }
 
 }  // namespace
@@ -266,52 +225,42 @@ OpTraffic op_traffic(const ModelReader& model, uint32_t packed_index, uint32_t i
   return traffic;
 }
 
-CallBounds call_bounds(const ModelReader& model, uint32_t packed_index, TensorType kv_type,
-                       uint32_t function) {
-  CallBounds bounds;
-  bounds.target = static_cast<Target>(model.packed(packed_index).target);
-  bounds.block_rows = model.packed(packed_index).packing(TensorType::kF32).mr;
+CallWork call_work_max(const ModelReader& model, uint32_t packed_index, uint32_t function,
+                       const CallSize& size, TensorType kv_type) {
+  const uint32_t block_rows = model.packed(packed_index).packing(TensorType::kF32).mr;
+  const uint64_t blocks = (size.rows + block_rows - 1) / block_rows;
+  const auto rows_of = [&](const format::ColumnView& view) {
+    return is_output_axis(model.kind_of_slot(view.slot)) ? size.outputs : size.rows;
+  };
+  Checked multiply_adds = 0, bytes = 0;
   for (uint32_t i = model.first_op(function); i < model.end_of_ops(function); ++i) {
     const OpView& op = model.op(i);
-    const bool by_output = has_row_per_output(model, op.views[format::kOutput]);
+    const uint64_t rows = rows_of(op.views[format::kOutput]);
     const uint64_t once = tensor_bytes(model, packed_index, op, 0);
-    (by_output ? bounds.multiply_adds_per_output : bounds.multiply_adds_per_row) +=
-        op_cost(model, i).per_token;
-    bounds.bytes_once += once;
-    (by_output ? bounds.bytes_per_output : bounds.bytes_per_row) +=
-        tensor_bytes(model, packed_index, op, 1) - once;
+    multiply_adds = multiply_adds + Checked(op_cost(model, i).per_token) * rows;
+    bytes = bytes + once + Checked(tensor_bytes(model, packed_index, op, 1) - once) * rows;
     for (uint32_t operand = 0; operand < format::kOutput; ++operand) {
       const format::ColumnView& view = op.views[operand];
       if (view.width == 0) continue;
-      (has_row_per_output(model, view) ? bounds.bytes_per_output : bounds.bytes_per_row) +=
-          view.width * sizeof(float);
+      bytes = bytes + Checked(uint64_t{view.width} * sizeof(float)) * rows_of(view);
     }
     if (op.kind != format::OpKind::kAttention) continue;
-    add_attention(attention_bound(model, i, kv_type), bounds.attention);
+    const CacheShape& shape = model.cache(number_of(op, NumberType::kCache)).shape;
+    const bool is_stored = axis_of_stored_keys(model, i) != format::kAbsent;
+    const uint64_t keys = is_stored
+                              ? size.stored
+                              : std::min(size.held + size.rows,
+                                         keys_max(model.mask(number_of(op, NumberType::kMask))));
+    const Checked keys_of_heads = Checked(keys) * model.heads_of(op);
+    const Checked pairs = keys_of_heads * size.rows;
+    multiply_adds = multiply_adds + pairs * cache_entry(shape);
+    bytes = bytes + keys_of_heads * blocks * cache_entry_bytes(shape, kv_type);
+    if (size.finite) continue;
+    // Scores are computed again, and those that overflow a third time, from scaled factors.
+    multiply_adds = multiply_adds + pairs * (cache_entry(shape) + shape.head_dim);
+    bytes = bytes + pairs * 2 * cache_entry_bytes(shape, kv_type);
   }
-  return bounds;
-}
-
-uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size) {
-  Checked sum = Checked(bounds.multiply_adds_per_row) * size.rows +
-                Checked(bounds.multiply_adds_per_output) * size.outputs;
-  for (const AttentionBound& op : bounds.attention) {
-    const Checked pairs = Checked(keys_seen(op, size)) * size.rows;
-    sum = sum + pairs * op.multiply_adds;
-    if (!size.finite) sum = sum + pairs * op.multiply_adds_not_finite;
-  }
-  return sum.value();
-}
-
-uint64_t bytes_read_max(const CallBounds& bounds, const CallSize& size) {
-  Checked sum = Checked(bounds.bytes_once) + Checked(bounds.bytes_per_row) * size.rows +
-                Checked(bounds.bytes_per_output) * size.outputs;
-  for (const AttentionBound& op : bounds.attention) {
-    const Checked keys = keys_seen(op, size);
-    sum = sum + keys * ((size.rows + bounds.block_rows - 1) / bounds.block_rows) * op.bytes;
-    if (!size.finite) sum = sum + keys * size.rows * op.bytes_not_finite;
-  }
-  return sum.value();
+  return {multiply_adds.value(), bytes.value()};
 }
 
 }  // namespace arenite::tool

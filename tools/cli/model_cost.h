@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "format/reader.h"
 
@@ -71,34 +70,6 @@ struct OpTraffic {
 OpTraffic op_traffic(const format::ModelReader& model, uint32_t packed_index, uint32_t index,
                      const InputTokens& tokens, TensorType kv_type);
 
-// Sums over the attention ops with the same limit of visible keys. A pair is a (query, key) that a
-// call multiplies; hidden pairs within a block count too.
-struct AttentionBound {
-  uint64_t keys_max = 0;                  // per query; UINT64_MAX: no limit, or `stored`
-  uint64_t multiply_adds = 0;             // per pair
-  uint64_t bytes = 0;                     // per key and block of queries
-  uint64_t multiply_adds_not_finite = 0;  // per pair, added if results are not finite:
-  uint64_t bytes_not_finite = 0;          // such rows are computed again one by one
-  bool stored = false;                    // the keys are on another axis, and all are visible
-};
-
-// Coefficients of an upper bound of a function's work: sums of call sizes times these, whatever the
-// tokens are. Only values that are not finite change how much is computed.
-struct CallBounds {
-  Target target = Target::kPortable;
-  uint32_t block_rows = 1;  // queries per block
-  uint64_t multiply_adds_per_row = 0;
-  uint64_t multiply_adds_per_output = 0;
-  uint64_t bytes_once = 0;  // as op_traffic counts
-  uint64_t bytes_per_row = 0;
-  uint64_t bytes_per_output = 0;
-  std::vector<AttentionBound> attention;
-};
-
-// Returns the bounds of a function on target `packed_index`.
-CallBounds call_bounds(const format::ModelReader& model, uint32_t packed_index, TensorType kv_type,
-                       uint32_t function = 0);
-
 // The sizes of a call on a single sequence; rows are on the function's axis with the most rows.
 struct CallSize {
   uint64_t held = 0;     // before the call
@@ -108,7 +79,14 @@ struct CallSize {
   uint64_t stored = 0;   // most keys on another axis
 };
 
-uint64_t multiply_adds_max(const CallBounds& bounds, const CallSize& size);
-uint64_t bytes_read_max(const CallBounds& bounds, const CallSize& size);
+struct CallWork {
+  uint64_t multiply_adds = 0;
+  uint64_t bytes_read = 0;  // as op_traffic counts
+};
+
+// Returns an upper bound of a call's work on target `packed_index`, whatever the tokens are. Only
+// values that are not finite change how much is computed.
+CallWork call_work_max(const format::ModelReader& model, uint32_t packed_index, uint32_t function,
+                       const CallSize& size, TensorType kv_type);
 
 }  // namespace arenite::tool

@@ -126,8 +126,7 @@ void write_error(std::initializer_list<std::string_view> parts) noexcept {
 }
 
 void print_warning(std::string_view text) {
-  write_error(fmt::format("{} {}\n", styled("warning:", kYellow, shows_colours(STDERR_FILENO)),
-                          convert::visible(text, "\n")));
+  write_error(fmt::format("warning: {}\n", convert::visible(text, "\n")));
 }
 
 void write_output(std::string_view text) {
@@ -205,16 +204,11 @@ std::string for_terminal(std::string_view text) {
 
 namespace {
 
-// Returns the bytes of `line` that take at most `columns` columns. Colour sequences take none;
-// neither do UTF-8 continuation bytes.
+// Returns the bytes of `line` that take at most `columns` columns; UTF-8 continuation bytes take
+// none.
 size_t bytes_within(std::string_view line, size_t columns) {
   for (size_t i = 0, used = 0; i < line.size(); ++i) {
-    if (line[i] == '\033') {
-      i = line.find('m', i);
-      if (i == line.npos) break;
-    } else if ((static_cast<unsigned char>(line[i]) & 0xC0) != 0x80 && ++used > columns) {
-      return i;
-    }
+    if ((static_cast<unsigned char>(line[i]) & 0xC0) != 0x80 && ++used > columns) return i;
   }
   return line.size();
 }
@@ -230,7 +224,7 @@ std::string in_columns(std::string_view text, size_t columns) {
     const size_t begin = std::min(line.find_first_not_of(' '), line.size());
     const size_t gap = std::min(line.find("  ", begin), line.size());
     const size_t after = std::min(line.find_first_not_of(' ', gap), line.size());
-    const size_t indent = after < columns / 3 ? after : begin + 2;
+    const size_t indent = after < columns / 3 ? after : begin;
     size_t least = indent, room = columns;  // of the first line
     for (size_t fit = 0; (fit = bytes_within(line, room)) < line.size();) {
       size_t end = line.rfind(' ', fit);
@@ -247,19 +241,6 @@ std::string in_columns(std::string_view text, size_t columns) {
     result.append(line) += '\n';
   }
   return result;
-}
-
-bool shows_colours(int descriptor) noexcept {
-  if (isatty(descriptor) == 0) return false;
-  const char* const none = std::getenv("NO_COLOR");
-  if (none != nullptr && *none != '\0') return false;
-  const char* const terminal = std::getenv("TERM");
-  return terminal == nullptr || std::string_view(terminal) != "dumb";
-}
-
-std::string styled(std::string_view text, const char* style, bool is_coloured) {
-  if (!is_coloured) return std::string(text);
-  return std::string(style).append(text).append(kPlain);
 }
 
 }  // namespace arenite::tool

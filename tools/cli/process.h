@@ -101,15 +101,4 @@ std::string in_columns(std::string_view text, size_t columns);
 // Breaks lines if the standard output is a terminal; else returns `text` unchanged.
 std::string for_terminal(std::string_view text);
 
-// Returns whether a stream is a terminal that shows colours. False if NO_COLOR is set
-// (https://no-color.org) or TERM is "dumb".
-bool shows_colours(int descriptor) noexcept;
-
-inline constexpr const char* kBold = "\033[1m";
-inline constexpr const char* kYellow = "\033[1;33m";
-inline constexpr const char* kPlain = "\033[0m";
-
-// Returns `text` in the style, or unchanged if not coloured.
-std::string styled(std::string_view text, const char* style, bool is_coloured);
-
 }  // namespace arenite::tool

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the clock twice per op and, for a trace, twice per task of a worker.
+// Reads the clock twice per op.
 #include "cli/profiler.h"
 
 #include <map>
 
 #include "cli/arguments.h"
-#include "cli/inspect_facts.h"
+#include "cli/report_facts.h"
 
 namespace arenite::tool {
 namespace {
-
-// Drops the layer from an op's name: "3.qkv" becomes "qkv".
-std::string without_layer(const std::string& name) {
-  const size_t digits = name.find_first_not_of("0123456789");
-  if (digits == 0 || digits == std::string::npos || name[digits] != '.') return name;
-  return name.substr(digits + 1);
-}
 
 struct Row {
   std::string name;
@@ -38,26 +31,6 @@ void add_rows(TextTable& table, const std::map<std::string, Row>& by_name, doubl
   }
 }
 
-constexpr size_t kBufferBytes = 1 << 20;
-
-class BufferedFile {
- public:
-  explicit BufferedFile(convert::AtomicFile& file) : file_(file) {}
-
-  void write(const std::string& text) {
-    buffer_ += text;
-    if (buffer_.size() >= kBufferBytes) flush();
-  }
-  void flush() {
-    file_.write(std::as_bytes(std::span(buffer_)));
-    buffer_.clear();
-  }
-
- private:
-  convert::AtomicFile& file_;
-  std::string buffer_;
-};
-
 }  // namespace
 
 void add_profile_options(CLI::App& command, ProfileOptions& options) {
@@ -67,75 +40,22 @@ void add_profile_options(CLI::App& command, ProfileOptions& options) {
            "Where to write every op of every call, for chrome://tracing or Perfetto");
 }
 
-void TraceWriter::add(TraceEvent event) {
-  if (events_.size() < kEventsMax) {
-    events_.push_back(std::move(event));
-  } else {
-    ++dropped_;
-  }
-}
-
-// Writes one event per line, so that a trace can be searched as text.
-void TraceWriter::write(convert::AtomicFile& file, uint32_t threads) const {
-  BufferedFile out(file);
-  out.write("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
-  for (uint32_t thread = 0; thread < threads; ++thread) {
-    const std::string name = thread == 0 ? "session" : fmt::format("worker {}", thread);
-    out.write(
-        fmt::format("{}{{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": 1, \"tid\": {}, "
-                    "\"args\": {{\"name\": \"{}\"}}}}",
-                    thread == 0 ? "" : ",\n", thread, name));
-  }
-  for (const TraceEvent& event : events_) {
-    out.write(
-        fmt::format(",\n{{\"ph\": \"X\", \"name\": {}, \"cat\": \"{}\", \"pid\": 1, "
-                    "\"tid\": {}, \"ts\": {:.3f}, \"dur\": {:.3f}, "
-                    "\"args\": {{\"step\": {}, \"tokens\": {}}}}}",
-                    document(event.name, -1), event.category, event.thread, event.begin_us,
-                    event.duration_us, event.step, event.tokens));
-  }
-  out.write("\n]}\n");
-  out.flush();
-}
-
 Profiler::Profiler(const ProfileOptions& options, const Model& model)
     : options_(options), reader_(model.file()), totals_(reader_.ops()) {}
 
 void Profiler::attach(SessionOptions& options, const ParallelFor& parallel) {
-  options.parallel = watch(parallel);
+  options.parallel = parallel;
   if (!options_.wanted()) return;
   options.profile = {
       [](void* self, uint32_t index) { static_cast<Profiler*>(self)->op_begins(index); },
       [](void* self, uint32_t index) { static_cast<Profiler*>(self)->op_ends(index); }, this};
 }
 
-ParallelFor Profiler::watch(const ParallelFor& parallel) {
-  inner_ = parallel;
-  busy_.resize(parallel.threads);
-  if (options_.trace.empty() || parallel.run == nullptr) return parallel;
-  return {parallel.threads,
-          [](void* self, uint32_t tasks, ParallelFor::Task task, void* job) {
-            static_cast<Profiler*>(self)->run_watched(tasks, task, job);
-          },
-          this};
-}
-
 void Profiler::add_sequence(const Feed& feed) {
   if (options_.wanted()) next_.push_back(feed);
 }
 
-template <typename Action>
-void Profiler::keep_error(const Action& action) noexcept {
-  if (error_) return;
-  try {
-    action();
-  } catch (...) {
-    error_ = std::current_exception();
-  }
-}
-
 void Profiler::op_begins(uint32_t index) {
-  op_index_ = index;
   if (index == reader_.first_op(reader_.function_of_op(index)) && !next_.empty()) {
     step_ = std::exchange(next_, {});
     step_start_ = Clock::now();
@@ -152,48 +72,30 @@ void Profiler::op_ends(uint32_t index) {
     if (options_.table) total.flops += flops_of(index);
   }
   const bool is_last = index + 1 == reader_.end_of_ops(reader_.function_of_op(index));
-  if (!options_.trace.empty()) keep_error([&] { add_events(index, end, is_last); });
+  if (!options_.trace.empty()) {
+    add_event(reader_.op_name(index), op_kind_name(reader_.op(index).kind), op_start_, end);
+    if (is_last) add_event("step", "step", step_start_, end);
+  }
   if (is_last) ++steps_;
 }
 
-void Profiler::add_events(uint32_t index, Clock::time_point end, bool is_last) {
+// Source: the document "Trace Event Format"; complete events ("X"), one on each line.
+void Profiler::add_event(const char* name, const char* category, Clock::time_point begin,
+                         Clock::time_point end) noexcept {
+  if (++events_ > kEventsMax || error_) return;
   uint32_t tokens = 0;
   for (const Feed& sequence : step_) tokens += *std::ranges::max_element(sequence.tokens.of);
-  const double begin_us = microseconds(op_start_);
-  trace_.add({reader_.op_name(index), op_kind_name(reader_.op(index).kind), 0, begin_us,
-              microseconds(end) - begin_us, steps_, tokens});
-  if (!is_last) return;
-  trace_.add({fmt::format("step {}", steps_), "step", 0, microseconds(step_start_),
-              microseconds(end) - microseconds(step_start_), steps_, tokens});
-}
-
-// The op's own event already covers the calling thread's share of the work.
-void Profiler::run_watched(uint32_t tasks, ParallelFor::Task task, void* job) {
-  struct Watched {
-    Profiler& profiler;
-    ParallelFor::Task task;
-    void* job;
-  } watched{*this, task, job};
-  for (Busy& busy : busy_) busy.worked = false;
-  inner_.run(
-      inner_.pool, tasks,
-      [](void* data, uint32_t task_index, uint32_t thread_index) {
-        const Watched& call = *static_cast<Watched*>(data);
-        Busy& busy = call.profiler.busy_[thread_index];
-        if (!busy.worked) busy.begin = Clock::now();
-        busy.worked = true;
-        call.task(call.job, task_index, thread_index);
-        busy.end = Clock::now();
-      },
-      &watched);
-  for (uint32_t thread = 1; thread < busy_.size(); ++thread) {
-    const Busy& busy = busy_[thread];
-    if (!busy.worked) continue;
-    const double begin_us = microseconds(busy.begin);
-    keep_error([&] {
-      trace_.add({reader_.op_name(op_index_), op_kind_name(reader_.op(op_index_).kind), thread,
-                  begin_us, microseconds(busy.end) - begin_us, steps_, 0});
-    });
+  const auto micros = [](Clock::duration time) {
+    return std::chrono::duration<double, std::micro>(time).count();
+  };
+  try {
+    trace_ += fmt::format(
+        "{}{{\"ph\": \"X\", \"name\": {}, \"cat\": \"{}\", \"pid\": 1, \"tid\": 0, \"ts\": {:.3f}, "
+        "\"dur\": {:.3f}, \"args\": {{\"step\": {}, \"tokens\": {}}}}}",
+        trace_.empty() ? "" : ",\n", document(name, -1), category, micros(begin - start_),
+        micros(end - begin), steps_, tokens);
+  } catch (...) {
+    error_ = std::current_exception();
   }
 }
 
@@ -203,17 +105,13 @@ double Profiler::flops_of(uint32_t index) const {
   return flops;
 }
 
-double Profiler::microseconds(Clock::time_point time) const {
-  return std::chrono::duration<double, std::micro>(time - start_).count();
-}
-
 std::string Profiler::table() const {
   double all_seconds = 0.0;
   std::map<std::string, Row> kinds, names;
   for (uint32_t i = 0; i < totals_.size(); ++i) {
     const OpTotal& total = totals_[i];
     const std::string kind = op_kind_name(reader_.op(i).kind);
-    const std::string name = convert::printable(without_layer(reader_.op_name(i)), 40);
+    const std::string name = convert::printable(split_op_name(reader_.op_name(i)).part, 40);
     for (Row* row : {&kinds[kind], &names[name + '\n' + kind]}) {
       row->name = row == &kinds[kind] ? "all" : name;
       row->kind = kind;
@@ -236,13 +134,17 @@ void Profiler::report(std::vector<convert::AtomicFile*> outputs) {
   std::optional<convert::AtomicFile> trace;
   if (!options_.trace.empty()) {
     outputs.push_back(&trace.emplace(options_.trace));
-    trace_.write(*trace, std::max(inner_.threads, 1u));
+    for (const std::string_view part :
+         {std::string_view("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n"),
+          std::string_view(trace_), std::string_view("\n]}\n")}) {
+      trace->write(std::as_bytes(std::span(part)));
+    }
   }
   convert::commit_together(outputs);
   if (options_.table && steps_ > 0) write_error(table());
-  if (trace_.dropped() > 0) {
+  if (events_ > kEventsMax) {
     print_error("{}: the last {} events were left out\n", options_.trace.string(),
-                trace_.dropped());
+                events_ - kEventsMax);
   }
 }
 

@@ -30,35 +30,6 @@ struct ProfileOptions {
 // Declares --profile and --trace. `options` must outlive the command.
 void add_profile_options(CLI::App& command, ProfileOptions& options);
 
-struct TraceEvent {
-  std::string name;
-  const char* category = "";
-  uint32_t thread = 0;
-  double begin_us = 0.0;
-  double duration_us = 0.0;
-  uint64_t step = 0;
-  uint32_t tokens = 0;
-};
-
-// Collects events and writes them as JSON for Chrome's trace viewer and Perfetto. Source: the
-// document "Trace Event Format"; complete events ("X") and thread names ("M").
-class TraceWriter {
- public:
-  // Counts events beyond kEventsMax, but does not keep them.
-  void add(TraceEvent event);
-
-  // Writes the trace into `file`; the caller commits it. Throws InputError.
-  void write(convert::AtomicFile& file, uint32_t threads) const;
-
-  uint64_t dropped() const { return dropped_; }
-
- private:
-  static constexpr size_t kEventsMax = 2'000'000;  // more than viewers can show
-
-  std::vector<TraceEvent> events_;
-  uint64_t dropped_ = 0;
-};
-
 class Profiler {
  public:
   // `model` must outlive the profiler.
@@ -77,27 +48,19 @@ class Profiler {
   void report(std::vector<convert::AtomicFile*> outputs = {});
 
  private:
+  static constexpr size_t kEventsMax = 2'000'000;  // more than viewers can show
+
   struct OpTotal {
     uint64_t calls = 0;
     double seconds = 0.0;
     double flops = 0.0;
     size_t step = SIZE_MAX;  // of its last call; an op over blocks has several calls in a step
   };
-  // The time a thread worked on an op. Each has its own cache line.
-  struct alignas(64) Busy {
-    Clock::time_point begin, end;
-    bool worked = false;
-  };
-
-  ParallelFor watch(const ParallelFor& parallel);
   void op_begins(uint32_t index);
   void op_ends(uint32_t index);
-  void add_events(uint32_t index, Clock::time_point end, bool is_last);
-  template <typename Action>
-  void keep_error(const Action& action) noexcept;
-  void run_watched(uint32_t tasks, ParallelFor::Task task, void* job);
+  void add_event(const char* name, const char* category, Clock::time_point begin,
+                 Clock::time_point end) noexcept;
   double flops_of(uint32_t index) const;
-  double microseconds(Clock::time_point time) const;
   std::string table() const;
 
   ProfileOptions options_;
@@ -106,12 +69,10 @@ class Profiler {
   std::vector<Feed> next_;  // of the next call
   std::vector<Feed> step_;  // of the running call
   uint64_t steps_ = 0;
-  uint32_t op_index_ = 0;
   Clock::time_point start_ = Clock::now();
   Clock::time_point op_start_, step_start_;
-  ParallelFor inner_;
-  std::vector<Busy> busy_;
-  TraceWriter trace_;
+  std::string trace_;         // events as JSON for Chrome's trace viewer, each after a comma
+  size_t events_ = 0;         // those beyond kEventsMax are counted, but not kept
   std::exception_ptr error_;  // waits for report(), as no exception may pass through the runtime
 };
 

@@ -125,12 +125,12 @@ Json repack_facts() { return schema_of<RepackFacts>(); }
 void add_repack(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_repack, "repack", "Pack a model file's weights for other targets",
-      "\nWrites what a conversion to these targets would write, and does not need the\n"
-      "checkpoint. --target says all that the result is to have: native, all, or names\n"
-      "with commas between, as arenite convert --help lists them. Other targets of the\n"
-      "file are dropped. Weights of all types (f32, w8, q8, q4) are packed anew without\n"
-      "loss; a file that was changed so that its packing cannot be undone is refused.\n"
-      "The self-test of the file must pass with the new packing on the kernels of this\n"
+      "\nWrites what a conversion to these targets would write, and does not need the "
+      "checkpoint. --target says all that the result is to have: native, all, or names "
+      "with commas between, as arenite convert --help lists them. Other targets of the "
+      "file are dropped. Weights of all types (f32, w8, q8, q4) are packed anew without "
+      "loss; a file that was changed so that its packing cannot be undone is refused. "
+      "The self-test of the file must pass with the new packing on the kernels of this "
       "machine; then it is recorded anew.\n"
       "\nExamples:\n"
       "  arenite repack intent.arn -o intent-pi.arn --target arm64,arm64-dot\n"

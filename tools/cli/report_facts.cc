@@ -5,32 +5,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
-#include <cmath>
 #include <numeric>
 #include <unordered_map>
 
+#include "arenite/version.h"
+#include "convert/files/error.h"
 #include "convert/masks/masks.h"
 #include "core/targets.h"
 
 namespace arenite::tool {
 namespace {
 
-using format::ModelReader;
-using format::NumberType;
-
-// RoPE's angles and ALiBi's slopes follow from the config.
-bool is_computed(const format::OpView& op, uint32_t number) {
-  return (op.kind == format::OpKind::kRope && number == format::RopeOp::kAngles) ||
-         (op.kind == format::OpKind::kAttention && number == format::AttentionOp::kTerms &&
-          op.choice<ScoreTerms>(format::AttentionOp::kTermsBy) == ScoreTerms::kSlopes);
-}
-
 void add_places(ReportFacts& facts) {
   const ModelFacts& model = facts.model;
   for (const TensorFacts& tensor : model.tensors) {
     facts.places.push_back({tensor.name, tensor.shape.type});
-    facts.places.back().bytes = tensor.packed_bytes;
   }
   for (uint32_t index = 0; index < model.ops.size(); ++index) {
     const format::OpView& op = model.ops[index].op;
@@ -38,38 +27,7 @@ void add_places(ReportFacts& facts) {
     for (uint32_t i = 0; i < format::kOpNumbers; ++i) {
       const uint32_t tensor = op.numbers[i];
       if (!format::is_tensor(row.numbers[i].type) || tensor == format::kAbsent) continue;
-      TensorPlace& place = facts.places[tensor];
-      if (place.ops.empty()) place.is_computed = is_computed(op, i);
-      place.ops.push_back(index);
-    }
-  }
-}
-
-std::string kernel_name(const TargetFacts& target, const format::TensorShape& shape) {
-  if (shape.layout == format::Layout::kPlain) return "plain rows";
-  const Packing packing = target.packed.packing(shape.type);
-  return fmt::format("{} {} {}", packed_for(target.target), kernel_family(shape.type),
-                     tile_name(packing));
-}
-
-void add_kernels(ReportFacts& facts) {
-  const ModelFacts& model = facts.model;
-  for (size_t t = 0; t < model.targets.size(); ++t) {
-    const Target target = model.targets[t].target;
-    for (size_t i = 0; i < model.tensors.size(); ++i) {
-      const TensorFacts& tensor = model.tensors[i];
-      auto use = std::ranges::find_if(facts.kernels, [&](const KernelUse& known) {
-        return known.target == target && known.type == tensor.shape.type &&
-               known.layout == tensor.shape.layout;
-      });
-      if (use == facts.kernels.end()) {
-        facts.kernels.push_back({target, tensor.shape.type, tensor.shape.layout,
-                                 kernel_name(model.targets[t], tensor.shape)});
-        use = facts.kernels.end() - 1;
-      }
-      ++use->tensors;
-      use->bytes += tensor.packed_bytes[t].value;
-      facts.places[i].kernels.push_back({name(target), use->kernel});
+      facts.places[tensor].ops.push_back(index);
     }
   }
 }
@@ -134,47 +92,9 @@ void add_masks(ReportFacts& facts) {
     picture.visible = pairs.visible();
     picture.rows = pairs.draw(kMaskCells);
     for (const OpFacts& op : facts.model.ops) {
-      picture.ops += format::number_of(op.op, NumberType::kMask) == i ? 1 : 0;
+      picture.ops += format::number_of(op.op, format::NumberType::kMask) == i ? 1 : 0;
     }
     facts.masks.push_back(std::move(picture));
-  }
-}
-
-// Adds distributions of large tensors; if there are too many, of tensors evenly spaced over the
-// file, so that all depths are shown.
-void add_distributions(ReportFacts& facts, uint32_t shown) {
-  std::vector<uint32_t> large;
-  for (uint32_t i = 0; i < facts.model.tensors.size(); ++i) {
-    const format::TensorShape& shape = facts.model.tensors[i].shape;
-    const bool is_large = uint64_t{shape.outputs} * shape.inputs >= kDistributedNumbersMin;
-    if (is_large && shape.outputs > 1 && !facts.places[i].is_computed) large.push_back(i);
-  }
-  facts.distributed_of = static_cast<uint32_t>(large.size());
-  const size_t shown_count = std::min<size_t>(large.size(), kDistributionsMax);
-  for (size_t i = 0; i < shown_count; ++i) {
-    const uint32_t tensor = large[i * large.size() / shown_count];
-    Distribution distribution = distribution_of(facts.model.reader.weights(shown, tensor));
-    if (distribution.counts.empty()) continue;
-    distribution.tensor = facts.model.tensors[tensor].name;
-    facts.distributions.push_back(std::move(distribution));
-  }
-}
-
-void add_decode(ReportFacts& facts) {
-  const ModelReader& reader = facts.model.reader;
-  const uint32_t stepped = reader.functions() - 1;
-  if (!reader.causal(stepped)) return;
-  const TensorType kv_type = facts.model.sizes.kv_type();
-  InputTokens first = facts.model.sizes.positions_of_inputs(), last = first;
-  for (uint32_t i = 0; i < reader.inputs(); ++i) {
-    if (!reader.takes(stepped, i)) continue;
-    first.of[i] = 0;
-    --last.of[i];
-  }
-  for (uint32_t i = 0; i < facts.model.targets.size(); ++i) {
-    facts.decode.push_back(
-        {name(facts.model.targets[i].target),
-         {decode_bytes(reader, i, first, kv_type), decode_bytes(reader, i, last, kv_type)}});
   }
 }
 
@@ -194,106 +114,57 @@ uint64_t TensorGroup::bytes() const {
 
 const char* cpus_of(Target target) { return kTargetRows[static_cast<size_t>(target)].cpus; }
 
-const char* kernel_family(TensorType type) {
-  constexpr const char* kFamilies[] = {"f32-gemm", "f32-qc8w-gemm", "qd8-f32-qc8w-gemm",
-                                       "qd8-f32-qb4w-gemm", ""};
-  static_assert(std::size(kFamilies) == kTensorTypes);
-  return kFamilies[static_cast<size_t>(type)];
-}
-
 std::string tile_name(Packing packing) {
   const std::string group = packing.kr == 1 ? "" : fmt::format("c{}", packing.kr);
   return fmt::format("{}x{}{}", packing.mr, packing.nr, group);
 }
 
-ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
-                          std::optional<ConversionFacts> conversion) {
-  ReportFacts facts(gather_facts(file, sizes));
-  const uint32_t shown = facts.model.shown_target_index();
+ReportFacts gather_report(ModelFacts model, std::optional<ConversionFacts> conversion) {
+  ReportFacts facts(std::move(model));
   add_places(facts);
-  add_kernels(facts);
   add_groups(facts);
   add_file_parts(facts);
   add_masks(facts);
-  add_distributions(facts, shown);
-  add_decode(facts);
   facts.conversion = std::move(conversion);
   return facts;
 }
 
-// --- Distributions of weights ---
-//
-// Large tensors are sampled, so that a page with all distributions takes less than a minute.
+// --- The page ---
+
+extern const char* const kReportPage;  // the text of report.html; the build generates it
 
 namespace {
 
-// Standard deviations that a histogram spans. Outliers would squeeze all others into few bins.
-constexpr double kDeviationsShown = 5.0;
-
-// Returns the count of rows to read; all rows if they are few.
-uint32_t rows_to_sample(const WeightView& view) {
-  const uint64_t enough = (kSampledNumbers + view.columns - 1) / view.columns;
-  return static_cast<uint32_t>(
-      std::min<uint64_t>(view.rows, std::max<uint64_t>(enough, kSampledRows)));
-}
-
-std::vector<float> sample(const WeightView& view) {
-  const uint32_t rows = rows_to_sample(view);
-  std::vector<float> numbers(size_t{rows} * view.columns);
-  for (uint32_t i = 0; i < rows; ++i) {
-    const auto row = static_cast<uint32_t>(uint64_t{i} * view.rows / rows);
-    const auto weights = std::span(numbers).subspan(size_t{i} * view.columns, view.columns);
-    read_row(view, row, weights.data());
+std::string text_as_html(std::string_view text) {
+  std::string html;
+  for (const char c : convert::visible(text, "\n")) {
+    html += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
   }
-  return numbers;
-}
-
-// REQUIRES: at least one element; all elements are finite.
-void measure(std::span<const float> numbers, Distribution& distribution) {
-  const double count = static_cast<double>(numbers.size());
-  double sum = 0.0;
-  for (const float number : numbers) sum += number;
-  distribution.mean = sum / count;
-  double squares = 0.0;
-  for (const float number : numbers) {
-    squares += (number - distribution.mean) * (number - distribution.mean);
-  }
-  distribution.deviation = std::sqrt(squares / count);
-  const auto [least, most] = std::ranges::minmax_element(numbers);
-  distribution.least = *least;
-  distribution.most = *most;
-  const double largest = std::max(std::abs(distribution.least), std::abs(distribution.most));
-  distribution.limit =
-      std::min(largest, std::abs(distribution.mean) + kDeviationsShown * distribution.deviation);
-  if (distribution.limit <= 0.0) distribution.limit = 1.0;  // all elements are zero
-}
-
-void count(std::span<const float> numbers, Distribution& distribution) {
-  distribution.counts.assign(kDistributionBins, 0);
-  const double width = 2.0 * distribution.limit / kDistributionBins;
-  for (const float number : numbers) {
-    if (std::abs(number) > distribution.limit) {
-      ++distribution.beyond;
-      continue;
-    }
-    const auto bin = static_cast<size_t>((number + distribution.limit) / width);
-    ++distribution.counts[std::min<size_t>(bin, kDistributionBins - 1)];
-  }
+  return html;
 }
 
 }  // namespace
 
-Distribution distribution_of(const WeightView& view) {
-  std::vector<float> numbers = sample(view);
-  Distribution distribution;
-  distribution.numbers = uint64_t{view.rows} * view.columns;
-  distribution.sampled = numbers.size();
-  distribution.not_finite =
-      std::erase_if(numbers, [](float number) { return !std::isfinite(number); });
-  if (numbers.empty()) return distribution;
-  measure(numbers, distribution);
-  count(numbers, distribution);
-  return distribution;
+std::string report_as_html(const ReportFacts& facts) {
+  std::string page = kReportPage;
+  const auto put = [&](const std::string_view place, const std::string& content) {
+    page.replace(page.find(place), place.size(), content);
+  };
+  const ModelFacts& model = facts.model;
+  Json json = facts_of(facts);
+  json["page"] = {
+      {"version", version()},
+      {"calls", calls_text(model.reader)},
+      {"positions", sizes_text(model.reader, model.sizes.positions_of_inputs(), "position")},
+      {"tokens", sizes_text(model.reader, model.sizes.tokens_of_inputs(), "token")},
+      {"tokenizer_tokens", model.tokenizer_tokens}};
+  put("{{facts}}", page_document(std::move(json)) + "\n");
+  put("{{brief}}", text_as_html(facts_in_brief(model)));
+  return page;
+}
+
+std::string render_report(const ReportFacts& facts, const std::filesystem::path& file) {
+  return file.extension() == ".json" ? document(facts_of(facts)) + "\n" : report_as_html(facts);
 }
 
 }  // namespace arenite::tool

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts that a report shows beside those of `arenite inspect`: where the bytes are, each tensor's
-// kernel, pictures of masks, distributions of weights, and the results of a conversion.
+// Facts that a report shows beside those of `arenite inspect`: where the bytes are, pictures of
+// masks, and the results of a conversion.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cli/inspect_facts.h"
+#include "convert/quantize_model.h"
 #include "core/views.h"
 
 namespace arenite::tool {
@@ -18,17 +20,6 @@ namespace arenite::tool {
 // --- Accuracy of a conversion ---
 //
 // Empty lists and absent values are not shown.
-
-// How a tensor was quantized.
-struct QuantizedTensor {
-  std::string name;
-  std::string type;    // "q4"
-  std::string method;  // "GPTQ", "weighted rounding", "taken over"
-  // Signal-to-noise ratio of the weights to the quantization error; infinite: no error.
-  double signal_to_noise_db = 0.0;
-  uint64_t float_bytes = 0;
-  uint64_t bytes = 0;
-};
 
 // Cosine similarity of a hidden state of the quantized and the float model over all compared
 // tokens.
@@ -74,34 +65,9 @@ struct ConversionFacts {
   std::vector<LimitCheck> limits;
   std::optional<OutputComparison> outputs;
   std::vector<HiddenStateError> hidden_states;  // in program order
-  std::vector<QuantizedTensor> tensors;
+  std::vector<convert::QuantizedTensor> tensors;
   std::vector<ConversionNote> notes;
 };
-
-// --- Tensor elements, unpacked from the file ---
-
-// A histogram of a tensor's elements. Elements that are not finite count only in `not_finite`.
-struct Distribution {
-  std::string tensor{};     // its name
-  uint64_t numbers = 0;     // elements of the tensor
-  uint64_t sampled = 0;     // how many of these were read: whole rows, evenly spaced
-  uint64_t not_finite = 0;  // how many of these are NaN or infinite
-  double mean = 0.0;
-  double deviation = 0.0;
-  double least = 0.0;
-  double most = 0.0;
-  // counts[i] counts elements from -limit + i * 2 * limit / counts.size() up to the next bin.
-  // Elements outside [-limit, limit] are in `beyond`.
-  double limit = 0.0;
-  uint64_t beyond = 0;
-  std::vector<uint64_t> counts;  // empty: no element could be read
-};
-
-inline constexpr uint32_t kDistributionBins = 41;  // odd, so that zero has its own bin
-inline constexpr uint64_t kSampledNumbers = 1u << 16;
-inline constexpr uint32_t kSampledRows = 16;  // at least, whatever their length
-
-Distribution distribution_of(const WeightView& view);
 
 struct FilePart {
   std::string name;  // "metadata", "weights for x86-64-v3", ...
@@ -118,16 +84,6 @@ struct TensorGroup {
   uint64_t bytes() const;
 };
 
-// The tensors of a target that share a kernel.
-struct KernelUse {
-  Target target = Target::kPortable;
-  TensorType type = TensorType::kF32;
-  format::Layout layout = format::Layout::kGemm;
-  std::string kernel;  // "avx2 qd8-f32-qc8w-gemm 4x8c8": set, family and tile
-  uint32_t tensors = 0;
-  uint64_t bytes = 0;
-};
-
 // Splits "3.qkv" into layer "3" and part "qkv". Other names have no layer and no part.
 struct OpName {
   std::string layer;
@@ -139,12 +95,9 @@ OpName split_op_name(const std::string& name);
 struct TensorPlace {
   std::string tensor;
   TensorType type = TensorType::kF32;
-  std::vector<uint32_t> ops{};                // its readers; the first determines layer and part
-  std::string layer{};                        // name of its group in ReportFacts::layers
-  std::string part{};                         // name of its group in ReportFacts::parts
-  std::vector<Named<uint64_t>> bytes{};       // per target
-  std::vector<Named<std::string>> kernels{};  // per target
-  bool is_computed = false;                   // a table that was computed, not trained
+  std::vector<uint32_t> ops{};  // its readers; the first determines layer and part
+  std::string layer{};          // name of its group in ReportFacts::layers
+  std::string part{};           // name of its group in ReportFacts::parts
 };
 
 struct MaskPicture {
@@ -154,20 +107,12 @@ struct MaskPicture {
   std::vector<std::string> rows;  // as MaskPairs::draw makes them
 };
 
-// The least bytes of weights and cache read to decode a token, on a target.
-struct DecodeBytes {
-  double first = 0.0;  // with an empty cache
-  double last = 0.0;   // with all positions but one held
-};
-
 // `arenite convert --json` prints these facts, too.
 struct WeightsReport {
   std::vector<FilePart> file_parts{};
-  std::vector<TensorGroup> types{};          // each type in the file
-  std::vector<TensorGroup> layers{};         // in program order
-  std::vector<TensorGroup> parts{};          // the same tensors by their role in a layer
-  std::vector<Named<DecodeBytes>> decode{};  // per target; empty: the model does not decode
-  std::vector<KernelUse> kernels{};
+  std::vector<TensorGroup> types{};   // each type in the file
+  std::vector<TensorGroup> layers{};  // in program order
+  std::vector<TensorGroup> parts{};   // the same tensors by their role in a layer
   std::vector<TensorPlace> places{};  // per tensor
   std::optional<ConversionFacts> conversion{};
 };
@@ -176,26 +121,32 @@ struct ReportFacts : WeightsReport {
   explicit ReportFacts(ModelFacts facts) : model(std::move(facts)) {}
 
   ModelFacts model;
-  std::vector<Distribution> distributions{};
-  uint32_t distributed_of = 0;       // how many tensors are large enough for a distribution
   std::vector<MaskPicture> masks{};  // per mask
 };
 
-inline constexpr uint32_t kDistributionsMax = 60;
-inline constexpr uint32_t kDistributedNumbersMin = 64;  // for a distribution to be made
 inline constexpr uint32_t kMaskCells = 32;
 
-// The facts point into `file`. Throws InputError if the model cannot serve the sizes.
-ReportFacts gather_report(const VerifiedFile& file, const SizeOptions& sizes,
-                          std::optional<ConversionFacts> conversion = {});
+// Adds to the facts of a file those of a report.
+ReportFacts gather_report(ModelFacts model, std::optional<ConversionFacts> conversion = {});
 
 // Names for people the CPUs that run a target.
 const char* cpus_of(Target target);
 
-// Returns XNNPACK's name of the kernels that multiply weights of a type.
-const char* kernel_family(TensorType type);
-
 // Returns the tile of a kernel: rows x outputs and, if inputs lie side by side, how many: "4x8c8".
 std::string tile_name(Packing packing);
+
+// Returns one JSON object: the keys of a model's facts, and `report`.
+Json facts_of(const ReportFacts& facts);
+
+// The part of `report` that a conversion prints, too.
+Json facts_of_weights(const WeightsReport& facts);
+Json weights_schema();
+
+// Returns a self-contained page: report.html with the facts inserted. The page fits screens of any
+// width and paper, and loads nothing.
+std::string report_as_html(const ReportFacts& facts);
+
+// Renders the report in the format of `file`'s extension. REQUIRES: --report accepts the name.
+std::string render_report(const ReportFacts& facts, const std::filesystem::path& file);
 
 }  // namespace arenite::tool

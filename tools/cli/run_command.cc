@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <exception>
-#include <functional>
 #include <numeric>
 
 #include "cli/arguments.h"
@@ -39,62 +38,6 @@ struct RunOptions {
   ProfileOptions profile;
   bool json = false;
 };
-
-// --- Calls of few tokens, so that little memory is needed ---
-
-// A causal model gets some tokens of all sequences per call. Other models get as many whole
-// sequences per call as keep the kernels busy.
-using convert::CallRows;
-
-// Feeds tokens [begin, begin + counts[i]) of sequence first + i.
-struct RunCall {
-  uint32_t first = 0;
-  uint32_t begin = 0;
-  std::vector<uint32_t> counts;
-
-  uint64_t tokens() const {
-    uint64_t sum = 0;
-    for (const uint32_t count : counts) sum += count;
-    return sum;
-  }
-};
-
-std::vector<RunCall> calls_of(const RunOptions& options, const convert::RunInput& input,
-                              const Model& model) {
-  std::vector<RunCall> calls;
-  if (!model.causal()) {
-    for (const SequenceGroup& group : group_sequences(input.lengths)) {
-      const auto begin = input.lengths.begin() + group.first;
-      calls.push_back({group.first, 0, {begin, begin + group.count}});
-    }
-  } else {
-    const uint32_t limit = UINT32_MAX / input.axes.sequences;  // tokens per call
-    const uint32_t wanted =
-        input.visible.empty() ? options.chunk.value_or(kDefaultTokens) : UINT32_MAX;
-    const uint32_t most = std::min({wanted, input.axes.tokens, limit});
-    for (uint64_t begin = 0; begin < input.axes.tokens; begin += most) {
-      RunCall call{0, static_cast<uint32_t>(begin), {}};
-      for (const uint32_t length : input.lengths) {
-        call.counts.push_back(length > begin ? std::min(length - call.begin, most) : 0);
-      }
-      calls.push_back(std::move(call));
-    }
-  }
-  std::erase_if(calls, [](const RunCall& call) { return call.tokens() == 0; });
-  return calls;
-}
-
-SessionOptions sizes_for(const std::vector<RunCall>& calls, const convert::RunInput& input) {
-  SessionOptions options;
-  options.positions_max = input.axes.tokens;
-  options.tokens_max = 1;
-  for (const RunCall& call : calls) {
-    options.sequences_max =
-        std::max(options.sequences_max, static_cast<uint32_t>(call.counts.size()));
-    options.tokens_max = std::max(options.tokens_max, static_cast<uint32_t>(call.tokens()));
-  }
-  return options;
-}
 
 // Returns the rows to request. --last and --all-rows apply to models that leave it open.
 Outputs outputs_of(const RunOptions& options, const ModelFile& file) {
@@ -201,260 +144,134 @@ struct ResultArray {
   std::vector<uint64_t> shape;
 };
 
-class ModelRun {
- public:
-  ModelRun(const RunOptions& options, const ModelFile& file, const convert::RunInput& input)
-      : options_(options),
-        file_(file),
-        model_(file.model()),
-        input_(input),
-        outputs_(outputs_of(options, file)),
-        rows_(rows_of(ModelAccess::reader(model_), input.axes.tokens)),
-        array_(model_, input.axes, rows_, outputs_),
-        calls_(calls_of(options, input, model_)),
-        writer_(options.output, array_.shape) {
-    if (options.hidden_states.empty()) return;
-    const format::ModelReader reader = ModelAccess::reader(model_);
-    state_array_.emplace(input.axes, rows_, reader.hidden_state(0).view.width);
-    std::vector<uint64_t> shape = state_array_->shape;
-    shape.insert(shape.begin(), reader.hidden_states());
-    states_.emplace(options.hidden_states, shape);
-  }
-  ModelRun(const ModelRun&) = delete;
-  ModelRun& operator=(const ModelRun&) = delete;
-
-  void run() {
-    Profiler profiler(options_.profile, model_);
-    ThreadPool pool(options_.threads);
-    SessionOptions sizes = sizes_for(calls_, input_);
-    sizes.outputs = outputs_;
-    sizes.kv_cache = options_.kv_cache;
-    profiler.attach(sizes, pool.parallel_for());
-    if (states_) sizes.hidden_states = {&ModelRun::show_state, this};
-    ModelSession session(file_, sizes);
-    Progress progress("running " + options_.model.string());
-    for (const RunCall& call : calls_) {
-      call_ = &call;
-      for (const uint32_t count : call.counts) {
-        profiler.add_sequence(
-            {call.begin, count,
-             static_cast<uint32_t>(convert::rows_given(model_, outputs_, count, false))});
-      }
-      Diagnostic why;
-      const Result<Output> output = feed(session.session(), why);
-      if (!output.ok()) throw_status(input_.array.name(), output.status(), why);
-      if (error_) std::rethrow_exception(error_);
-      is_finite_ = is_finite_ && output->finite();
-      write_output(*output);
+// Writes the rows of one sequence; row i of `made` is row places[i].
+void write_rows(convert::NpyWriter& writer, const ResultArray& array, uint32_t sequence,
+                std::span<const uint64_t> places, std::span<const float> made) {
+  const size_t width = array.width, count = std::min(places.size(), made.size() / width);
+  if (array.axes.tokens_first && !array.is_row) {
+    const size_t step = std::gcd(width, array.joint_width);
+    for (size_t i = 0; i < count * width; i += step) {
+      const uint64_t element = places[i / width] * width + i % width;
+      writer.write(array.place(sequence, element), made.subspan(i, step));
     }
-    progress.done();
-    profiler.report({&writer_.file(), states_ ? &states_->file() : nullptr});
-    print_run(options_, file_, array_.shape, session.plan(), is_finite_);
+    return;
+  }
+  std::vector<float> ordered(array.rows * width);  // masked tokens and padding: zero
+  for (size_t i = 0; i < count * width; ++i) {
+    ordered[array.place(0, places[i / width] * width + i % width)] = made[i];
+  }
+  writer.write(sequence * ordered.size(), ordered);
+}
+
+// The file of --hidden-states, which is written as the states arrive.
+class HiddenStates {
+ public:
+  HiddenStates(const std::filesystem::path& file, const Model& model,
+               const convert::RunInput& input)
+      : input_(input),
+        reader_(ModelAccess::reader(model)),
+        array_(input.axes, rows_of(reader_, input.axes.tokens), reader_.hidden_state(0).view.width),
+        writer_(file, shape()) {}
+
+  convert::AtomicFile& file() { return writer_.file(); }
+  HiddenStateHook hook() { return {&HiddenStates::keep, this}; }
+
+  void begin(uint32_t sequence) {
+    sequence_ = sequence;
+    places_ = input_.rows_given(array_.rows, sequence);
+    rows_kept_.assign(reader_.hidden_states(), 0);
+  }
+  // No exception may pass through the runtime: a caught one waits for the end of the call.
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  // Returns the rows of one sequence: of the hidden states if there are any, else of the output.
   static uint64_t rows_of(const format::ModelReader& reader, uint32_t tokens) {
-    const uint32_t slot =
-        reader.hidden_states() != 0 ? reader.hidden_state(0).view.slot : reader.output_slot();
-    return reader.rows_of_axes(tokens, 1, true)[reader.slot(slot).axis];
+    return reader.rows_of_axes(tokens, 1, true)[reader.slot(reader.hidden_state(0).view.slot).axis];
   }
 
-  // ---- input ----
-
-  // Feeds the call's valid tokens back to back, or whole sequences if masked tokens lie between.
-  Result<Output> feed(Session& session, Diagnostic& why) const {
-    const uint32_t sequences = static_cast<uint32_t>(call_->counts.size());
-    const bool is_dense = !input_.visible.empty();
-    const uint32_t tokens = is_dense ? input_.axes.tokens : 0;
-    std::span<const uint32_t> lengths = call_->counts;
-    if (is_dense) lengths = {};
-    convert::ModelInput fed;
-    for (uint32_t i = 0; i < sequences; ++i) {
-      const uint32_t count = is_dense ? tokens : call_->counts[i];
-      input_.append(model_, call_->first + i, call_->begin, count, fed);
-    }
-    if (model_.vocab_size() != 0) {
-      const TokenBatch batch{fed.ids,     sequences, tokens,    lengths,
-                             fed.visible, !is_dense, fed.types, fed.pairs};
-      return model_.causal() ? session.step(batch, &why) : session.run(batch, &why);
-    }
-    input_.array.drop_pages();
-    const Batch batch{fed.features, sequences, tokens, lengths, fed.visible, !is_dense, fed.pairs};
-    return model_.causal() ? session.step(batch, &why) : session.run(batch, &why);
+  std::vector<uint64_t> shape() const {
+    std::vector<uint64_t> shape = array_.shape;
+    shape.insert(shape.begin(), reader_.hidden_states());
+    return shape;
   }
 
-  // ---- output ----
-
-  // Writes the call's rows to their places in `array`, which begins at element `first` of the file.
-  void write_rows(convert::NpyWriter& writer, const ResultArray& array, uint64_t first,
-                  const float* data) {
-    const convert::TokenAxes& axes = input_.axes;
-    const uint64_t prefix = rows_ > axes.tokens ? rows_ - axes.tokens : 0;
-    const bool is_dense = axes.tokens_first || !input_.visible.empty();
-    const size_t width = array.width;
-    const auto write = [&](uint32_t sequence, uint64_t row, uint64_t count) {
-      const size_t size = count * width;
-      if (array.columns_first) {
-        std::vector<float> column(count);
-        for (size_t c = 0; c < width; ++c) {
-          for (size_t r = 0; r < column.size(); ++r) column[r] = data[r * width + c];
-          writer.write(first + array.place(sequence, row * width + c), column);
-        }
-      } else {
-        const size_t step = axes.tokens_first ? std::gcd(width, array.joint_width) : size;
-        for (size_t i = 0; i < size; i += step) {
-          writer.write(first + array.place(sequence, row * width + i), {data + i, step});
-        }
-      }
-      data += size;
-    };
-    for (uint32_t i = 0; i < call_->counts.size(); ++i) {
-      if (call_->counts[i] == 0) continue;
-      const uint32_t sequence = call_->first + i;
-      const format::ModelReader reader = ModelAccess::reader(model_);
-      const uint64_t begin = call_->begin == 0 ? 0 : rows_of(reader, call_->begin);
-      uint64_t left = rows_of(reader, call_->begin + call_->counts[i]) - begin;
-      if (!is_dense) {
-        write(sequence, begin, left);
-        continue;
-      }
-      for (uint64_t row = begin; left > 0; ++row) {
-        const bool counts = row < prefix || input_.visible.empty() ||
-                            input_.counts(sequence, static_cast<uint32_t>(row - prefix));
-        if (!counts) continue;
-        write(sequence, row, 1);
-        --left;
-      }
-    }
-  }
-
-  void write_output(const Output& output) {
-    uint64_t given = 0;
-    for (const uint32_t count : call_->counts) {
-      given += convert::rows_given(model_, outputs_, count, call_->begin == 0);
-    }
-    CallRows rows(output, model_, given);
-    if (!array_.is_row) {
-      return write_rows(writer_, array_, 0, rows.values().data());
-    }
-    // If a sequence takes several calls, the call with its last token comes last and overwrites.
-    size_t row = 0;
-    for (uint32_t i = 0; i < call_->counts.size(); ++i) {
-      if (call_->counts[i] == 0) continue;
-      writer_.write((size_t{call_->first} + i) * model_.output_features(), rows[row++]);
-    }
-  }
-
-  // No exception may pass through the runtime: a caught one waits for the end of the call.
-  static void show_state(void* context, uint32_t index, const float* data, uint32_t, uint32_t) {
-    ModelRun& run = *static_cast<ModelRun*>(context);
-    if (run.error_) return;
+  static void keep(void* context, uint32_t index, const float* data, uint32_t rows, uint32_t) {
+    HiddenStates& own = *static_cast<HiddenStates*>(context);
+    const ResultArray& array = own.array_;
+    const uint64_t first = index * array.axes.sequences * array.rows * array.width;
     try {
-      const ResultArray& array = *run.state_array_;
-      run.write_rows(*run.states_, array, index * array.axes.sequences * array.rows * array.width,
-                     data);
+      for (uint32_t i = 0; i < rows && !own.error_; ++i) {
+        const uint64_t row = own.places_.at(own.rows_kept_[index]++);
+        own.writer_.write(first + array.place(own.sequence_, row * array.width),
+                          {data + i * array.width, array.width});
+      }
     } catch (...) {
-      run.error_ = std::current_exception();
+      own.error_ = std::current_exception();
     }
   }
 
-  const RunOptions& options_;
-  const ModelFile& file_;
-  const Model& model_;
   const convert::RunInput& input_;
-  const Outputs outputs_;
-  const uint64_t rows_;  // per sequence: its prefix and its tokens
+  const format::ModelReader reader_;
   const ResultArray array_;
-  const std::vector<RunCall> calls_;
   convert::NpyWriter writer_;
-  std::optional<ResultArray> state_array_;
-  std::optional<convert::NpyWriter> states_;
-  const RunCall* call_ = nullptr;  // the current call
-  bool is_finite_ = true;
+  uint32_t sequence_ = 0;
+  std::vector<uint64_t> places_;   // of the sequence's rows
+  std::vector<size_t> rows_kept_;  // of each state
   std::exception_ptr error_;
 };
 
-// ---- models of several inputs ----
-
 // Runs all functions on the first sequence of each input, then on the second, and so on.
-class FunctionsRun {
- public:
-  FunctionsRun(const RunOptions& options, const ModelFile& file,
-               const std::vector<convert::RunInput>& inputs)
-      : options_(options),
-        file_(file),
-        model_(file.model()),
-        inputs_(inputs),
-        last_(model_.function(model_.functions() - 1)),
-        rows_from_(inputs[convert::last_input(model_)]),
-        outputs_(outputs_of(options, file)),
-        // Masked tokens require whole sequences.
-        chunk_(rows_from_.visible.empty() ? options.chunk.value_or(kDefaultTokens) : UINT32_MAX) {
-    for (size_t i = 0; i < inputs.size(); ++i) tokens_.of[i] = inputs[i].axes.tokens;
-    rows_ = gives_last_row() ? 1 : convert::rows_of_functions(model_, tokens_);
+void run_sequences(const RunOptions& options, const ModelFile& file,
+                   const std::vector<convert::RunInput>& inputs) {
+  const Model& model = file.model();
+  const convert::RunInput& rows_from = inputs[convert::last_input(model)];
+  const Outputs outputs = outputs_of(options, file);
+  // Masked tokens require whole sequences.
+  const uint32_t chunk =
+      rows_from.visible.empty() ? options.chunk.value_or(kDefaultTokens) : UINT32_MAX;
+  InputTokens most;
+  for (size_t i = 0; i < inputs.size(); ++i) most.of[i] = inputs[i].axes.tokens;
+  Profiler profiler(options.profile, model);
+  ThreadPool pool(options.threads);
+  SessionOptions sizes = convert::options_for_functions(model, most, chunk);
+  sizes.outputs = outputs;
+  sizes.kv_cache = options.kv_cache;
+  profiler.attach(sizes, pool.parallel_for());
+  std::optional<HiddenStates> states;
+  if (!options.hidden_states.empty()) {
+    sizes.hidden_states = states.emplace(options.hidden_states, model, inputs[0]).hook();
   }
-
-  void run() {
-    Profiler profiler(options_.profile, model_);
-    ThreadPool pool(options_.threads);
-    SessionOptions sizes = convert::options_for_functions(model_, tokens_, chunk_);
-    sizes.outputs = outputs_;
-    sizes.kv_cache = options_.kv_cache;
-    profiler.attach(sizes, pool.parallel_for());
-    ModelSession session(file_, sizes);
-    const convert::TokenAxes& axes = rows_from_.axes;
-    std::vector<float> results(axes.sequences * rows_ * last_.output_features);
-    for (uint32_t s = 0; s < axes.sequences; ++s) {
-      std::vector<convert::ModelInput> fed;
-      for (const convert::RunInput& input : inputs_) fed.push_back(input.sequence(model_, s));
-      const auto watch = [&](const InputTokens& held, const InputTokens& tokens) {
-        profiler.add_sequence({held, tokens, *std::ranges::max_element(tokens.of)});
-      };
-      put(convert::run_functions(session.session(), model_, convert::joined(std::move(fed)), chunk_,
-                                 convert::quote(file_.name()), outputs_, watch),
-          s, results);
+  ModelSession session(file, sizes);
+  const ResultArray array(model, rows_from.axes, convert::rows_of_functions(model, most), outputs);
+  convert::NpyWriter writer(options.output, array.shape);
+  const std::string source =
+      convert::quote(inputs.size() == 1 ? inputs[0].array.name() : file.name());
+  bool is_finite = true;
+  Progress progress("running " + options.model.string());
+  for (uint32_t s = 0; s < rows_from.axes.sequences; ++s) {
+    progress.at("sequences", static_cast<double>(s) / rows_from.axes.sequences);
+    if (states) states->begin(s);
+    std::vector<convert::ModelInput> fed;
+    for (const convert::RunInput& input : inputs) fed.push_back(input.sequence(model, s));
+    std::vector<float> made = convert::run_functions(
+        session.session(), model, convert::joined(std::move(fed)), chunk, source, outputs,
+        [&](const InputTokens& held, const InputTokens& tokens) {
+          profiler.add_sequence(
+              {held, tokens, array.is_row ? 1 : *std::ranges::max_element(tokens.of)});
+        });
+    if (states) states->rethrow();
+    if (array.is_row && made.size() > array.width) {
+      made.erase(made.begin(), made.end() - static_cast<ptrdiff_t>(array.width));
     }
-    const ResultArray array(model_, axes, rows_, outputs_);
-    std::vector<float> ordered(results.size());
-    const size_t each = array.rows * array.width;
-    for (size_t i = 0; i < results.size(); ++i) {
-      ordered[array.place(i / each, i % each)] = results[i];
-    }
-    convert::NpyWriter writer(options_.output, array.shape);
-    writer.write(0, ordered);
-    profiler.report({&writer.file()});
-    const bool is_finite = std::ranges::all_of(results, [](float x) { return std::isfinite(x); });
-    print_run(options_, file_, array.shape, session.plan(), is_finite);
+    is_finite = is_finite && std::ranges::all_of(made, [](float x) { return std::isfinite(x); });
+    write_rows(writer, array, s, rows_from.rows_given(array.rows, s), made);
   }
-
- private:
-  bool gives_last_row() const { return outputs_ == Outputs::kLast; }
-
-  // Puts the rows of a sequence where its tokens are, after the rows of constants.
-  void put(std::span<const float> made, uint32_t sequence, std::vector<float>& results) const {
-    const size_t width = last_.output_features;
-    if (made.empty()) return;
-    if (gives_last_row()) made = made.last(width);
-    for (const uint64_t row : rows_from_.rows_given(rows_, sequence)) {
-      if (made.empty()) return;
-      std::ranges::copy(made.first(width),
-                        results.begin() + static_cast<ptrdiff_t>((sequence * rows_ + row) * width));
-      made = made.subspan(width);
-    }
-  }
-
-  const RunOptions& options_;
-  const ModelFile& file_;
-  const Model& model_;
-  const std::vector<convert::RunInput>& inputs_;
-  const FunctionInfo last_;
-  const convert::RunInput& rows_from_;  // the input whose tokens determine the output rows
-  const Outputs outputs_;
-  const uint32_t chunk_;
-  InputTokens tokens_;  // of sequences as long as the arrays
-  uint64_t rows_ = 0;   // of such a sequence
-};
+  progress.done();
+  profiler.report({&writer.file(), states ? &states->file() : nullptr});
+  print_run(options, file, array.shape, session.plan(), is_finite);
+}
 
 // Reads the arrays of each input. Throws InputError.
 std::vector<convert::RunInput> read_inputs(const RunOptions& options, const ModelFile& file) {
@@ -485,8 +302,7 @@ void run_run(const RunOptions& options) {
   }
   const std::vector<convert::RunInput> inputs = read_inputs(options, file);
   require_right_kernels(file, options.kv_cache, options.threads);
-  if (!has_several) return ModelRun(options, file, inputs[0]).run();
-  FunctionsRun(options, file, inputs).run();
+  run_sequences(options, file, inputs);
 }
 
 }  // namespace
@@ -496,19 +312,19 @@ Json run_facts() { return schema_of<RunFacts>(); }
 void add_run(CLI::App& app) {
   const auto [command, options] = add_command(
       app, run_run, "run", "Run a model on features or token ids in a .npy file",
-      "\nFeatures are float [tokens, features] or [sequences, tokens, features], or [sequences,\n"
-      "features, tokens] where the author's program takes that; ids are int32, uint32 or int64\n"
-      "[tokens] or [sequences, tokens]; images are float [images, channels, height, width]; sound\n"
-      "is .wav or .raw (arenite help sound). The output is float32, as the author's program has\n"
-      "it: a row of results for each token or, where that pools or gives the last token's alone,\n"
-      "for each sequence. Where sequences are shorter than the array, --lengths says how long\n"
-      "each is, or --mask, with ones for the tokens that count; the rest is not read, and its\n"
-      "results are zero. Of several inputs these, too, are given for each. Of graphs, which\n"
-      "tokens see which is one more input, or pairs=FILE: [sequences, tokens, tokens] as the\n"
+      "\nFeatures are float [tokens, features] or [sequences, tokens, features], or [sequences, "
+      "features, tokens] where the author's program takes that; ids are int32, uint32 or int64 "
+      "[tokens] or [sequences, tokens]; images are float [images, channels, height, width]; sound "
+      "is .wav or .raw (arenite help sound). The output is float32, as the author's program has "
+      "it: a row of results for each token or, where that pools or gives the last token's alone, "
+      "for each sequence. Where sequences are shorter than the array, --lengths says how long "
+      "each is, or --mask, with ones for the tokens that count; the rest is not read, and its "
+      "results are zero. Of several inputs these, too, are given for each. Of graphs, which "
+      "tokens see which is one more input, or pairs=FILE: [sequences, tokens, tokens] as the "
       "author's program takes it.\n"
       "\n--hidden-states writes [layers + 1, tokens, width], or [layers + 1, sequences, tokens, "
-      "width]:\n"
-      "the embedding, then the result of each layer, the last one after the final norm.\n"
+      "width]: "
+      "the embedding, then the result of each layer, the last one after the final norm. "
       "ARENITE_KERNELS in the environment does what --kernels does.\n"
       "\nExamples:\n"
       "  arenite run attention.arn --input x.npy --output y.npy --lengths 12,7\n"

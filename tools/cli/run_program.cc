@@ -2,8 +2,6 @@
 // Declares the subcommands, runs one, and turns exceptions into messages and exit codes.
 #include "cli/commands.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -35,11 +33,11 @@ int run(int argc, const char* const* argv) {
   app.footer(
       "\n'arenite help COMMAND' explains a command, and 'arenite help TOPIC' formats, "
       "state-dicts, sound, weights, limits, targets or json.\n"
-      "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of\n"
+      "\nExits with 1 for bad input, output that cannot be written, or a machine that is short of "
       "memory or threads; with 2 for bad usage, such as an output that is an input; with 3 for a "
       "bug\nof its own. Nothing that it was writing remains.\n");
   app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormatter>(terminal_columns(), shows_colours(STDOUT_FILENO)));
+  app.formatter(std::make_shared<HelpFormatter>(terminal_columns()));
   app.failure_message(usage_message);
   add_convert(app);
   add_inspect(app);

@@ -185,44 +185,6 @@ std::string sizes_text(const format::ModelReader& reader, const InputTokens& siz
   return text;
 }
 
-template <>
-inline constexpr auto kFacts<CacheBytes> =
-    std::tuple(Fact("per_panel", "Bytes per panel of nr positions", &CacheBytes::per_panel),
-               Fact("per_page", "Bytes per page of 512 positions", &CacheBytes::per_page));
-static_assert(kPagePositions == 512);
-
-template <>
-inline constexpr auto kFacts<AxisBytes> =
-    std::tuple(Fact("activations", "Bytes", &AxisBytes::activations),
-               Fact("scratch", "Bytes of the op that needs most", &AxisBytes::scratch));
-
-template <>
-inline constexpr auto kFacts<CacheGroup> =
-    std::tuple(Fact("axis", "Axis of the keys and values", &CacheGroup::axis),
-               Fact("lookback", "Positions before its own that a token sees; null: all",
-                    [](const CacheGroup& f) {
-                      return f.lookback == kUnlimited ? std::nullopt : std::optional(f.lookback);
-                    }),
-               Fact("f32", &CacheGroup::f32), Fact("int8", &CacheGroup::int8));
-
-template <>
-inline constexpr auto kFacts<FormulaOfModel> = std::tuple(
-    Fact("axes", "Bytes per row, by axis",
-         [](const FormulaOfModel& f) { return std::span<const AxisBytes>(f.axes, f.axis_count); }),
-    Fact("scratch_bytes_per_thread", &FormulaOfModel::scratch_bytes_per_thread),
-    Fact("nr", "Positions per panel of keys", &FormulaOfModel::nr),
-    Fact("score_rows", "Rows of scores in the scratch of a thread", &FormulaOfModel::score_rows),
-    Fact("cache_groups", "Caches that hold the same number of positions",
-         [](const FormulaOfModel& f) {
-           return std::span<const CacheGroup>(f.groups, f.group_count);
-         }));
-
-FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_index) {
-  return {reader.formula(packed_index), static_cast<uint32_t>(reader.axes().size())};
-}
-
-template struct FactValue<FormulaOfModel>;
-
 std::vector<SequenceGroup> group_sequences(std::span<const uint32_t> lengths) {
   std::vector<SequenceGroup> groups;
   for (uint32_t i = 0; i < lengths.size(); ++i) {

@@ -73,14 +73,6 @@ std::string of_inputs(const format::ModelReader& reader, uint32_t axis);
 std::string sizes_text(const format::ModelReader& reader, const InputTokens& sizes,
                        const std::string& noun);
 
-struct FormulaOfModel : ArenaFormula {
-  uint32_t axis_count = 0;  // of the model
-};
-FormulaOfModel formula_of(const format::ModelReader& reader, uint32_t packed_index);
-extern template struct FactValue<FormulaOfModel>;
-inline constexpr const char* kFormulaWords =
-    "What the arena is computed from, see arenite/arena_formula.h";
-
 // Sequences [first, first + count) with `tokens` tokens in all, which share a call. Grouping bounds
 // the arena, which need not hold all sequences at once.
 struct SequenceGroup {

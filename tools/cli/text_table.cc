@@ -8,48 +8,11 @@
 #include <cassert>
 
 #include "cli/process.h"
-#include "convert/files/error.h"
 
 namespace arenite::tool {
 namespace {
 
 constexpr size_t kNameMin = 17;  // characters of a shortened name
-
-// Returns the fact at "a.b", or null if there is none.
-const Json& fact_at(const Json& facts, std::string_view path) {
-  static const Json kNone;
-  if (path.empty()) return facts;
-  const size_t end = std::min(path.find('.'), path.size());
-  const auto found = facts.find(std::string(path.substr(0, end)));
-  if (found == facts.end()) return kNone;
-  return end == path.size() ? *found : fact_at(*found, path.substr(end + 1));
-}
-
-bool says_something(const Json& fact) {
-  if (fact.is_string()) return fact != "";
-  return !fact.empty() && fact != false && !(fact.is_number_integer() && fact == 0);
-}
-
-// `form` is the part after the key: "#noun", ":.1e", "@80", or nothing.
-std::string shown(const Json& fact, std::string_view form) {
-  if (fact.is_array()) {
-    std::string list;
-    const char* const comma = !fact.empty() && fact[0].is_number() ? "," : ", ";
-    for (const Json& element : fact) list += (list.empty() ? "" : comma) + shown(element, form);
-    return list;
-  }
-  const std::string format = fmt::format("{{{}}}", form);
-  if (fact.is_string()) {
-    const std::string text = fact.get<std::string>();
-    if (!form.starts_with('@')) return fmt::format(fmt::runtime(format), text);
-    return convert::printable(text, std::stoul(std::string(form.substr(1))));
-  }
-  if (fact.is_number_float()) return fmt::format(fmt::runtime(format), fact.get<double>());
-  const uint64_t number = fact.get<uint64_t>();
-  if (form.empty()) return grouped(number);
-  return form.starts_with('#') ? counted(number, std::string(form.substr(1)))
-                               : fmt::format(fmt::runtime(format), number);
-}
 
 // Cuts the middle, as the begin and the end of a name say most. REQUIRES: width > 3.
 std::string shortened(const std::string& text, size_t width) {
@@ -84,31 +47,6 @@ std::string grouped(uint64_t number) {
 
 std::string counted(uint64_t number, const std::string& noun) {
   return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
-}
-
-std::string filled(std::string_view words, const Json& facts) {
-  std::string text;
-  while (!words.empty()) {
-    const size_t begin = std::min(words.find_first_of("{<"), words.size());
-    text += words.substr(0, begin);
-    words.remove_prefix(begin);
-    if (words.empty()) break;
-    const size_t end = words.find(words[0] == '{' ? '}' : '>');
-    std::string_view key = words.substr(1, end - 1);
-    const bool is_part = words[0] == '<';
-    words.remove_prefix(end + 1);
-    if (is_part) {
-      text += filled(key, facts);
-    } else if (key.starts_with('?') || key.starts_with('!')) {
-      if (says_something(fact_at(facts, key.substr(1))) != (key[0] == '?')) return "";
-    } else {
-      const std::string_view path = key.substr(0, key.find_first_of("#:@"));
-      const Json& fact = fact_at(facts, path);
-      if (fact.is_null()) return "";
-      text += shown(fact, key.substr(path.size()));
-    }
-  }
-  return text;
 }
 
 void TitledLines::add(std::string_view title, std::string_view text) {
@@ -169,18 +107,6 @@ std::string TextTable::text() const {
     text += '\n';
   }
   return text;
-}
-
-std::string table(const std::vector<Column>& columns, const Json& list) {
-  std::vector<std::string> titles;
-  for (const Column& column : columns) titles.push_back(column.title);
-  TextTable table(titles);
-  for (const Json& item : list) {
-    std::vector<std::string> cells;
-    for (const Column& column : columns) cells.push_back(filled(column.cell, item));
-    table.add_row(std::move(cells));
-  }
-  return table.text();
 }
 
 }  // namespace arenite::tool

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats facts as text: phrases, titled lines and tables, filled in from --json's output.
+// Formats facts as text: titled lines and tables.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "cli/facts.h"
 
 namespace arenite::tool {
 
@@ -17,18 +14,6 @@ std::string grouped(uint64_t number);
 
 // "1 token", "1,024 tokens".
 std::string counted(uint64_t number, const std::string& noun);
-
-// Replaces the fields in braces in `words` by values from `facts`:
-//   {file.bytes}     the fact at that path; integers are grouped, lists joined by commas
-//   {tokens#token}   "1,024 tokens"
-//   {error:.1e}      formatted by fmt
-//   {name@80}        text of at most 80 characters; the middle is left out
-//   {?key} {!key}    no text, but a condition: the fact is set, or is not set; it is not set if
-//                    it is absent, null, false, empty or a count of 0
-//   {}               `facts` itself, if it is a text or a number
-// If a fact is absent or null, or a condition fails, the result is empty. Within < and > only that
-// part is left out.
-std::string filled(std::string_view words, const Json& facts);
 
 // Lines with titles of at most `width` characters after `indent`. A title that repeats is printed
 // once; a text of several lines stays in its column, and a line without text is left out.
@@ -49,10 +34,6 @@ class TitledLines {
 
 // A leading '>' in a title aligns the column to the right and is not shown. If a table is too wide,
 // the cells of the column titled "name" are shortened.
-struct Column {
-  std::string title;
-  std::string cell = {};  // a pattern for filled()
-};
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> titles) : titles_(std::move(titles)) {}
@@ -67,8 +48,5 @@ class TextTable {
   std::vector<std::string> titles_;
   std::vector<std::vector<std::string>> rows_;
 };
-
-// Makes a row for each element of `list`.
-std::string table(const std::vector<Column>& columns, const Json& list);
 
 }  // namespace arenite::tool

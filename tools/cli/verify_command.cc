@@ -157,8 +157,8 @@ Json strip_facts() { return schema_of<StripFacts>(); }
 void add_verify(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_verify, "verify", "Verify a model file, and run its self-test on this machine",
-      "\nThe self-test feeds tokens that the converter stored in the file, and compares what each\n"
-      "op makes of them with what it made at conversion. On a device, Session::self_test does the\n"
+      "\nThe self-test feeds tokens that the converter stored in the file, and compares what each "
+      "op makes of them with what it made at conversion. On a device, Session::self_test does the "
       "same. Exits with 1 where the file is damaged, has no self-test, or a result differs.\n"
       "\nExamples:\n"
       "  arenite verify recall.arn\n"
@@ -175,7 +175,7 @@ void add_strip(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_strip, "strip", "Write a model file without its self-test, to save flash",
       "\nWeights, masks and tokenizer stay as they are. Session::self_test and arenite verify "
-      "then\n"
+      "then "
       "have nothing to compare with: run them before.\n"
       "\nExample:\n"
       "  arenite strip recall.arn -o recall-flash.arn\n");

@@ -11,7 +11,6 @@ PROGRAM may be several words: valgrind -q --error-exitcode=9 build/arenite
 
 import json
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -76,12 +75,12 @@ def check_programs(build, program):
 
 
 def options_of(program):
-    """{command: its options}, as the completions of bash have them."""
-    text = arenite(program, ["help", "--completion", "bash"])
-    found = {}
-    for command, words in re.findall(r"^ +([\w-]+)\) words='(-[^']*)' ;;$", text, re.M):
-        found[command] = [word for word in words.split() if word.startswith("--")]
-    return found
+    """{command: its options}, as the completions have them."""
+    def words(*typed):
+        lines = arenite(program, ["help", "--complete", "--", *typed])
+        return [line.split("\t")[0] for line in lines.splitlines()]
+    return {command: [word for word in words(command, "--") if word.startswith("--")]
+            for command in words("")}
 
 
 def check_whole(program):

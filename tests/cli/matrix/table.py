@@ -296,7 +296,7 @@ embed-text --json
     R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
 inspect --board --clock
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
-inspect --report --svg
+inspect --report
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +
 embed --threads --kv --json
     +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +  +

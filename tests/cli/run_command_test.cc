@@ -187,7 +187,8 @@ TEST_F(RunCommand, RefusesLengthsThatDoNotFit) {
   EXPECT_TRUE(
       refuses(input, {"--lengths: found 1 values", "2 sequences", "in.npy'"}, {"--lengths", "5"}));
   EXPECT_TRUE(refuses(input, {"--lengths: found 3 values"}, {"--lengths", "1,2,3"}));
-  EXPECT_TRUE(refuses(input, {"--lengths: found length 6", "the 5 tokens"}, {"--lengths", "5,6"}));
+  EXPECT_TRUE(refuses(input, {"--lengths: found length 6", "at most 5, the tokens in"},
+                      {"--lengths", "5,6"}));
   EXPECT_TRUE(
       refuses(input, {"--lengths: found length 4294967295"}, {"--lengths", "4294967295,1"}));
   EXPECT_TRUE(refuses(input, {"--lengths: found zeros only"}, {"--lengths", "0,0"}));

@@ -307,7 +307,7 @@ TEST_F(RunInputs, HaveLengthsAndMasksOfTheirOwn) {
     std::vector<std::string> options;
     std::initializer_list<std::string_view> words;
   } refused[] = {
-      {{"--lengths", "source=4"}, {"--lengths: found length 4", "the 3 tokens"}},
+      {{"--lengths", "source=4"}, {"--lengths: found length 4", "at most 3, the tokens in"}},
       {{"--lengths", "source=1,2"}, {"found 2 values", "1 sequence in"}},
       {{"--lengths", "text=1"}, {"text=1", "(source, target)"}},
       {{"--lengths", "1", "--lengths", "2", "--lengths", "3"}, {"found 3 for 2"}},

@@ -71,10 +71,10 @@ TEST(TokenizerRules, LetTheLowLineStandForASpace) {
 TEST(TokenizerRules, BeginClassesAfterAscii) {
   EXPECT_TRUE(Model::load(changed(pairs_file(), put(kLetters, 0, 0x80)).file()).ok());
   expect_refusal(changed(pairs_file(), put(kLetters, 0, 0x7F)).file(),
-                 {"tokenizer.letters", "not sorted"});
+                 {"tokenizer.letters", "not in order"});
   EXPECT_TRUE(Model::load(changed(pairs_file(), put(kNumbers, 0, 0x80)).file()).ok());
   expect_refusal(changed(pairs_file(), put(kNumbers, 0, 0x7F)).file(),
-                 {"tokenizer.numbers", "not sorted"});
+                 {"tokenizer.numbers", "not in order"});
 }
 
 TEST(TokenizerRules, AllowClassesForPatternsThatUseThem) {

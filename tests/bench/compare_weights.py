@@ -38,7 +38,7 @@ GOALS = {
 def bench(arenite, model, *options):
     command = [arenite, "bench", model, "--json", *options]
     found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    return {run.get("test") or run["what"]: run for run in found["runs"]}
+    return {run.get("what") or run["test"]: run for run in found["runs"]}
 
 
 class Best:

@@ -53,8 +53,8 @@ inline constexpr const char* kDefaultSection = ".rodata.arenite";
 
 enum class Abi { kX86_64, kAarch64, kArm, kRiscv64 };
 
-// The symbol of the model's bytes, aligned to kModelAlignment, and its section. Assembler source
-// and object file define the same.
+// The symbol and section of the model's bytes, aligned to kModelAlignment: equal in assembler
+// source and object file.
 struct EmbeddedData {
   std::string symbol;
   std::string section = kDefaultSection;

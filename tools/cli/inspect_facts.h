@@ -166,7 +166,7 @@ uint32_t max_rows(const format::ModelReader& reader, const InputTokens& tokens,
 uint32_t rows_of_token(const format::ModelReader& reader, uint32_t axis);
 // Returns the most rows that an axis of the first function has besides the rows of its tokens.
 uint32_t prefix_rows(const format::ModelReader& reader);
-// Returns the most stored keys that an attention op of the function sees on another axis, for
+// Returns the largest number of stored cross-attention keys that an op of the function reads, for
 // sequences of `tokens` tokens.
 uint32_t most_stored(const format::ModelReader& reader, const InputTokens& tokens,
                      uint32_t function = 0);

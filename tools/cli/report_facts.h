@@ -91,7 +91,7 @@ struct OpName {
 };
 OpName split_op_name(const std::string& name);
 
-// The place of a tensor in the program.
+// Lists the ops that read a tensor, and its groups in the report.
 struct TensorPlace {
   std::string tensor;
   TensorType type = TensorType::kF32;

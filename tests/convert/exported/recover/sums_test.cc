@@ -274,5 +274,21 @@ TEST_F(Sums, OneAngleForAllPositionsIsNoRotation) {
   EXPECT_FALSE(find_rotation(builder_, *value).has_value());
 }
 
+// Rows may leave out the first one, where a table has no row by position.
+TEST_F(Sums, AConstantIsAddedToRowsWithoutTheFirst) {
+  const Shape shape = {1, kTokens - 1, kWidth};
+  const Movement later{
+      .shape = shape, .walk = shape, .strides = {kTokens * kWidth, kWidth, 1}, .offset = kWidth};
+  const LinearExprRef rows = moved(later, features_);
+  const auto with = [&](const ConstantRef& constants) {
+    return builder_.materialised(
+        sum(rows, stretched(builder_.constant_expr(constants), shape), 1.0));
+  };
+  EXPECT_TRUE(with(constant({kWidth}, std::vector<double>(kWidth, 2.0)))->is_plain());
+  std::vector<double> table((kTokens - 1) * kWidth);
+  std::iota(table.begin(), table.end(), 1.0);
+  EXPECT_THROW(with(constant(shape, table)), NotRecognised);
+}
+
 }  // namespace
 }  // namespace arenite::convert

@@ -69,26 +69,18 @@ std::optional<RowsOfNode> constant_rows(GraphBuilder& builder, const Array::Real
   return RowsOfNode{node, builder.row_axis_on(builder.graph.axis(node), weight.rows), weight.rows};
 }
 
-// Returns the elements of a value that has only constants and zeros; nullopt for any other value.
+// Returns the elements of a value that has only constants and zeros, and the name of one of the
+// constants; nullopt for any other value.
 std::optional<Array::Reals> constant_elements(const GraphBuilder& builder, const LinearExpr& value,
                                               std::string& name) {
-  if (!value.is_plain()) return std::nullopt;
-  std::map<uint32_t, Array::Reals> tables;
-  Array::Reals numbers;
-  for (size_t i = 0, count = value.elements(); i < count; ++i) {
-    const int64_t number = value.at(i);
-    if (number == kNoElement) {
-      numbers.push_back(0.0);
-      continue;
-    }
-    const Producer& from = builder.producer(number);
-    if (from.kind != Producer::Kind::kTable) return std::nullopt;
-    const auto [known, is_new] = tables.try_emplace(producer_of(number));
-    if (is_new) known->second = from.table->array().to_reals();
-    if (is_new && from.table->value() != kNoValue) name = name_of(*builder.program, *from.table);
-    numbers.push_back(known->second.at(static_cast<size_t>(index_of(number))));
+  const ConstantRef made = constant_of_sum(builder, value, ElementType::kF64, kNoValue);
+  if (!made || !value.is_plain()) return std::nullopt;
+  for (size_t i = 0; i < value.elements() && name.empty(); ++i) {
+    if (value.at(i) == kNoElement) continue;
+    const Constant& table = *builder.producer(value.at(i)).table;
+    if (table.value() != kNoValue) name = name_of(*builder.program, table);
   }
-  return numbers;
+  return made->array().to_reals();
 }
 
 // Reads a value [.., rows, columns] as all rows of a row axis, or as one row per sequence, and sets
@@ -129,7 +121,8 @@ std::optional<HeadOrder> heads_of_rows(const GraphBuilder& builder, const Linear
 const WeightRef* constants_of(const GraphBuilder& builder, const RowsOfNode& rows) {
   const auto* node = builder.graph.as<EmbeddingNode>(rows.node);
   const bool are_constants = node != nullptr && builder.is_of_constants(rows.row_axis) &&
-                             !node->tokens && !node->types && node->positions;
+                             !node->tokens && !node->types && node->positions &&
+                             node->positions->rows == rows.rows;
   return are_constants ? &*node->positions : nullptr;
 }
 

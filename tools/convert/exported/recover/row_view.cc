@@ -429,9 +429,7 @@ LinearExprRef on_rows(GraphBuilder& builder, const RowView& rows, const Shape& s
   Shape made = shape;
   made.back() = width;
   const uint32_t to = builder.producer_of_node(node, rows.count);
-  bool in_order = rows.rows.size() == rows.count;
-  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
-  if (in_order) return whole_producer(to, std::move(made));
+  if (rows.are_all()) return whole_producer(to, std::move(made));
   std::vector<int64_t> element_ids;
   for (const uint32_t row : rows.rows) {
     for (uint32_t c = 0; c < width; ++c)

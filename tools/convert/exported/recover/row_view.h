@@ -23,6 +23,15 @@ struct RowView {
   uint32_t width = 0;
   std::vector<uint32_t> rows;
   uint32_t count = 0;  // rows of the node
+
+  // Whether these are all rows of the node, in order.
+  bool are_all() const {
+    if (rows.size() != count) return false;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (rows[i] != i) return false;
+    }
+    return true;
+  }
 };
 // Returns the value as rows of a node. Throws NotRecognised if a row mixes tokens. With `order`,
 // columns may be permuted: column c of the value is column (*order)[c] of the node. An empty order

@@ -319,7 +319,8 @@ class SumBuilder {
         const int64_t position = is_of_tokens() ? r % tokens : 0;
         const int64_t step = term.places.at(i) - first;
         if (!found && position == 1) part.stride = step, found = true;
-        const bool is_in_table = first_row_ == 0 &&
+        // A row of a table is found by its position, so that the first row must be there.
+        const bool is_in_table = (first_row_ == 0 || step == 0) &&
                                  (step == part.stride * position ||
                                   is_of_first_sequence(part.constant, term, r, c, values)) &&
                                  term.factors.at(i) == factor;

@@ -188,10 +188,8 @@ WindowAxis window_along(size_t dimension, const Shape& kernel, const Convolution
 // Returns the node whose rows, in order, are a value [sequences, places, columns].
 ValueId node_of_rows(GraphBuilder& builder, const LinearExprRef& value) {
   const RowView rows = rows_of(builder, value);
-  bool in_order = rows.rows.size() == rows.count && value->shape[0] == builder.sizes.sequences;
-  for (size_t i = 0; i < rows.rows.size() && in_order; ++i) in_order = rows.rows[i] == i;
   refuse_op_if(
-      !in_order,
+      !rows.are_all() || value->shape[0] != builder.sizes.sequences,
       "windows read tokens that are not in order; expected all tokens of a sequence in order");
   return rows.node;
 }

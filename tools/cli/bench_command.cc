@@ -3,7 +3,7 @@
 
 #include "arenite/image.h"
 #include "cli/bench.h"
-#include "cli/thread_pool.h"
+#include "convert/files/thread_pool.h"
 
 namespace arenite::tool {
 namespace {
@@ -151,7 +151,7 @@ void run_bench(const CLI::App& command, const BenchOptions& options) {
     refuse({"--tokens", "--lengths"}, "a decoder");
   }
   if (image_shape(model).channels != 0) refuse({"--tokens", "--lengths"}, "one of images");
-  ThreadPool pool(options.threads);
+  convert::ThreadPool pool(options.threads);
   Profiler profiler(options.profile, model);
   print_bench(time_model(options, file, pool.parallel_for(), profiler));
   profiler.report();

@@ -10,9 +10,9 @@
 #include "cli/process.h"
 #include "cli/sound_file.h"
 #include "cli/texts.h"
-#include "cli/thread_pool.h"
 #include "convert/check/model_input.h"
 #include "convert/files/npy.h"
+#include "convert/files/thread_pool.h"
 #include "session/session_state.h"
 
 namespace arenite::tool {
@@ -176,7 +176,7 @@ void classify_windows(const ClassifyArguments& arguments, const ModelFile& file,
   convert::require_context(array, convert::token_axes(array, model, "--input"), model, "--input");
   const convert::ModelInput input = convert::read_model_input(array, model, "--input");
   const size_t window = input.features.size() / input.sequences;
-  ThreadPool pool(arguments.threads);
+  convert::ThreadPool pool(arguments.threads);
   SessionOptions options;
   options.positions_max = input.tokens;
   options.outputs = convert::authors_outputs(model.file());

@@ -16,8 +16,8 @@
 #include "cli/process.h"
 #include "cli/profiler.h"
 #include "cli/texts.h"
-#include "cli/thread_pool.h"
 #include "convert/check/check_session.h"
+#include "convert/files/thread_pool.h"
 
 namespace arenite::tool {
 namespace {
@@ -406,7 +406,7 @@ void run_generate(const GenerateArguments& arguments) {
     for (const std::string& warning : warnings_of(fed.prompt)) print_warning(warning);
   }
   require_right_kernels(file, arguments.kv_cache, arguments.threads, !arguments.skip_checksums);
-  ThreadPool pool(arguments.threads);
+  convert::ThreadPool pool(arguments.threads);
   SessionOptions options = session_options(arguments, file, writer, fed, context);
   Profiler profiler(arguments.profile, file.model());
   profiler.attach(options, pool.parallel_for());

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/thread_pool.h"
 #include "convert/files/error.h"
+#include "convert/files/thread_pool.h"
 #include "convert/program/writer.h"
 #include "convert/quantize/quantizers.h"
 #include "format/model_needs.h"
@@ -290,7 +290,7 @@ class KernelCheck {
 
 SelfTest run_self_test(const ModelFile& file, KvType kv_cache, uint32_t threads) {
   const Model& model = file.model();
-  ThreadPool pool(threads);
+  convert::ThreadPool pool(threads);
   SessionOptions options;
   options.kv_cache = kv_cache;
   options.parallel = pool.parallel_for();

@@ -10,10 +10,10 @@
 #include "cli/process.h"
 #include "cli/profiler.h"
 #include "cli/sound_file.h"
-#include "cli/thread_pool.h"
 #include "convert/check/check_session.h"
 #include "convert/check/run_input.h"
 #include "convert/files/npy.h"
+#include "convert/files/thread_pool.h"
 #include "convert/program/program.h"
 #include "session/session_state.h"
 
@@ -234,7 +234,7 @@ void run_sequences(const RunOptions& options, const ModelFile& file,
   InputTokens most;
   for (size_t i = 0; i < inputs.size(); ++i) most.of[i] = inputs[i].axes.tokens;
   Profiler profiler(options.profile, model);
-  ThreadPool pool(options.threads);
+  convert::ThreadPool pool(options.threads);
   SessionOptions sizes = convert::options_for_functions(model, most, chunk);
   sizes.outputs = outputs;
   sizes.kv_cache = options.kv_cache;

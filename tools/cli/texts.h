@@ -15,8 +15,8 @@
 #include "cli/facts.h"
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
-#include "cli/thread_pool.h"
 #include "convert/check/check_session.h"
+#include "convert/files/thread_pool.h"
 
 namespace CLI {
 class App;
@@ -104,7 +104,7 @@ class TextRunner {
   Session& session_for(std::span<const uint32_t> lengths, std::span<const SequenceGroup> groups);
 
   const ModelFile& file_;
-  ThreadPool pool_;
+  convert::ThreadPool pool_;
   SessionOptions options_;
   std::optional<ModelSession> session_;
 };

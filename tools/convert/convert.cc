@@ -385,6 +385,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   RoundingCache before;
   before.model = quoted;
   if (options.budget) {
+    before.tries_types = true;
     report_progress("choosing types of weights");
     ChosenWeights chosen = choose_by_loss({conversion.graph, name, tokenizer, options.calibration,
                                            options.without_passes, targets, quoted},

@@ -146,28 +146,44 @@ class Quantizer {
 
   bool has_work() const { return !layers_.empty(); }
 
-  void round_all(const std::vector<std::vector<double>>& mean_squares) {
-    size_t done = 0;
-    for (const auto& [tensor, values] : layers_) {
-      report_progress(kRounding, static_cast<double>(done++) / static_cast<double>(layers_.size()));
-      if (!mean_squares.empty() && is_compensated(tensor)) continue;
-      const std::vector<double> none;
-      const std::vector<double>& weights = mean_squares.empty() ? none : mean_squares[tensor];
-      for (const ValueId value : values) round(value, tensor, weights, nullptr);
-    }
+  // Rounds to nearest.
+  void round_all() {
+    const std::vector<std::vector<double>> none(program_.tensors.size());
+    round_by(none);
   }
 
-  void compensate_all(const AlignedBytes& file, const CalibrationSet& set) {
-    std::vector<uint32_t> tensors;
+  // Compensates what GPTQ is for, and weights the errors of the rest by their inputs.
+  void round_all(const AlignedBytes& file, const CalibrationSet& set) {
+    std::vector<uint32_t> compensated;
     for (const auto& [tensor, values] : layers_) {
-      if (is_compensated(tensor)) tensors.push_back(tensor);
+      if (is_compensated(tensor)) compensated.push_back(tensor);
     }
-    for_each_hessian(file, set.fitted, tensors, [&](uint32_t tensor, const Hessian& hessian) {
-      for (const ValueId value : layers_.at(tensor)) round(value, tensor, {}, &hessian);
-    });
+    MeanSquares squares(file);
+    const auto add = [&](uint32_t tensor, const ConstMatrix& inputs) {
+      if (layers_.contains(tensor)) squares.add(tensor, inputs);
+    };
+    if (compensated.empty()) {
+      for_each_input(file, set.fitted, add,
+                     [](double share) { report_progress("measuring inputs of matrices", share); });
+    }
+    const auto compensate = [&](uint32_t tensor, const Hessian& hessian) {
+      const auto layer = layers_.extract(tensor);
+      for (const ValueId value : layer.mapped()) round(value, tensor, {}, &hessian);
+    };
+    for_each_hessian(file, set.fitted, compensated, compensate, add);
+    round_by(squares.values());
   }
 
  private:
+  // Rounds all matrices that are left, weighted by the mean squares of their inputs, if known.
+  void round_by(const std::vector<std::vector<double>>& mean_squares) {
+    size_t done = 0;
+    for (const auto& [tensor, values] : layers_) {
+      report_progress(kRounding, static_cast<double>(done++) / static_cast<double>(layers_.size()));
+      for (const ValueId value : values) round(value, tensor, mean_squares[tensor], nullptr);
+    }
+  }
+
   TensorType type_of(ValueId value) const {
     return graph_.as<LinearNode>(value)->parts[0].storage.type;
   }
@@ -268,13 +284,25 @@ class Quantizer {
   std::set<uint32_t> convolutions_;                  // tensors of these
 };
 
+// Whether a matrix of the graph is rounded by GPTQ, which needs more text than mean squares do.
+bool has_compensated(const Graph& graph) {
+  return std::ranges::any_of(graph.order(), [&](ValueId value) {
+    const auto* const linear = graph.as<LinearNode>(value);
+    return linear != nullptr && use_of(linear->parts[0].storage.type).is_compensated;
+  });
+}
+
+uint64_t tokens_for_hessians(const AlignedBytes& file) {
+  return std::clamp(kOwnTokensTimesBytes / file.size(), kOwnTokensMin, kOwnTokens);
+}
+
 // Reads or generates the calibration text; nullopt if there is none.
 std::optional<CalibrationSet> read_set(const AlignedBytes& file, const Calibration& calibration,
-                                       std::vector<std::string>& notes) {
+                                       uint64_t own_tokens, std::vector<std::string>& notes) {
   if (calibration.is_off) return std::nullopt;
   const Model model = load_best(file);
   if (!calibration.files.empty()) return read_calibration(calibration.files, model);
-  if (can_write_text(model)) return write_own_text(file);
+  if (can_write_text(model)) return write_own_text(file, own_tokens);
   notes.emplace_back(model.inputs() == 1
                          ? "weights are rounded to nearest: the model cannot write a calibration "
                            "text, and there is no --calibrate FILE"
@@ -299,19 +327,21 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
   }
   result.reference = write_model(program, {best_kernels().target});
   if (!known.has_read) {
-    known.calibration = read_set(result.reference, calibration, known.notes);
+    const bool is_long = known.tries_types || has_compensated(graph);
+    known.calibration = read_set(
+        result.reference, calibration,
+        is_long ? tokens_for_hessians(result.reference) : kOwnTokensOfSquares, known.notes);
     known.has_read = true;
   }
   result.calibration = known.calibration;
   result.notes = known.notes;
   Quantizer quantizer(graph, program, result, known);
   if (!quantizer.has_work()) return result;
-  if (!result.calibration) {
-    quantizer.round_all({});
-    return result;
+  if (result.calibration) {
+    quantizer.round_all(result.reference, *result.calibration);
+  } else {
+    quantizer.round_all();
   }
-  quantizer.round_all(mean_squares_of_inputs(result.reference, result.calibration->fitted));
-  quantizer.compensate_all(result.reference, *result.calibration);
   return result;
 }
 

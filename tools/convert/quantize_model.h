@@ -55,8 +55,9 @@ struct RoundingCache {
     std::string note;  // for the report, or empty
   };
 
-  std::string model;      // path, for messages
-  bool has_read = false;  // the calibration text was read, if there is one
+  std::string model;         // path, for messages
+  bool tries_types = false;  // several types of a matrix are compared
+  bool has_read = false;     // the calibration text was read, if there is one
   std::optional<CalibrationSet> calibration;
   std::vector<std::string> notes;                           // about the calibration text
   std::map<std::pair<std::string, TensorType>, Rows> rows;  // by layer name and type

@@ -125,6 +125,7 @@ TEST(Observer, HessiansAreTheSumsOfAllInputsHoweverFewFitAtOnce) {
   for (const uint64_t bytes_max : {uint64_t{0}, 2 * Hessian::bytes(20), kHessianBytesMax}) {
     std::vector<uint32_t> order;
     std::vector<double> shares;
+    MeanSquares squares(file);
     const ProgressListener listener([&](const std::string& stage, double share) {
       EXPECT_EQ(stage, kRounding);
       shares.push_back(share);
@@ -139,20 +140,21 @@ TEST(Observer, HessiansAreTheSumsOfAllInputsHoweverFewFitAtOnce) {
             ASSERT_NEAR(hessian.upper().row(0)[i], expected.at(tensor)[i], 1e-3);
           }
         },
+        [&](uint32_t tensor, const ConstMatrix& inputs) { squares.add(tensor, inputs); },
         bytes_max);
     EXPECT_EQ(order, tensors);
+    const auto means = squares.values();
+    ASSERT_EQ(means.size(), program.tensors.size());
+    for (const uint32_t tensor : tensors) {
+      ASSERT_EQ(means[tensor].size(), program.tensors[tensor].inputs);
+      EXPECT_NEAR(means[tensor][0], expected[tensor][0] / 400.0, 1e-6);
+    }
     // The share of progress, over all runs of the text: from nearly 0 to nearly 1.
     EXPECT_GE(shares.size(), sequences.size() + tensors.size());
     EXPECT_TRUE(std::ranges::is_sorted(shares));
     EXPECT_EQ(shares.front(), 0.0);
     EXPECT_GT(shares.back(), 0.8);
     EXPECT_LT(shares.back(), 1.0);
-  }
-  const auto squares = mean_squares_of_inputs(file, sequences);
-  ASSERT_EQ(squares.size(), program.tensors.size());
-  for (const uint32_t tensor : tensors) {
-    ASSERT_EQ(squares[tensor].size(), program.tensors[tensor].inputs);
-    EXPECT_NEAR(squares[tensor][0], expected[tensor][0] / 400.0, 1e-6);
   }
 }
 
@@ -162,11 +164,15 @@ TEST(Observer, ATensorThatNoLinearOpReadsHasNoInputs) {
   uint32_t vector = 0;
   while (program.tensors[vector].layout != format::Layout::kPlain) ++vector;
   const Sequences sequences = sequences_of({20}, 37);
-  for_each_hessian(file, sequences, {vector}, [&](uint32_t tensor, const Hessian& hessian) {
-    EXPECT_EQ(tensor, vector);
-    EXPECT_EQ(hessian.rows(), 0u);
-  });
-  EXPECT_TRUE(mean_squares_of_inputs(file, sequences)[vector].empty());
+  MeanSquares squares(file);
+  for_each_hessian(
+      file, sequences, {vector},
+      [&](uint32_t tensor, const Hessian& hessian) {
+        EXPECT_EQ(tensor, vector);
+        EXPECT_EQ(hessian.rows(), 0u);
+      },
+      [&](uint32_t tensor, const ConstMatrix& inputs) { squares.add(tensor, inputs); });
+  EXPECT_TRUE(squares.values()[vector].empty());
 }
 
 TEST(Observer, NothingToRunShowsNothing) {

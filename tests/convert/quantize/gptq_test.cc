@@ -160,11 +160,10 @@ TEST(Gptq, FewerInputsThanColumnsAreDampened) {
 
 // Real sums of products are positive; these are not any more.
 TEST(Gptq, SaysHowMuchDampeningAHessianNeeded) {
-  Hessian hessian(32);
-  DenseMatrix inputs(1, 32);
-  std::fill_n(inputs.row(0), 32, 1.0f);
-  hessian.add(inputs.part(0, 0, 1, 32));
-  const_cast<DenseMatrix&>(hessian.upper()).row(3)[9] = 1.5f;
+  DenseMatrix upper(32, 32);
+  for (uint32_t i = 0; i < 32; ++i) std::fill_n(upper.row(i) + i, 32 - i, 1.0f);
+  upper.row(3)[9] = 1.5f;
+  const Hessian hessian(upper);
   GptqReport report;
   const std::vector<float> weights = random_weights(5 * 32, 4);
   quantize_gptq(weights, 5, 32, TensorType::kQ4, hessian, &report);

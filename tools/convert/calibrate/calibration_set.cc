@@ -21,6 +21,7 @@
 #include "convert/files/memory.h"
 #include "convert/files/npy.h"
 #include "convert/files/progress.h"
+#include "convert/files/thread_pool.h"
 #include "convert/tokenizers/unicode_library.h"
 
 namespace arenite::convert {
@@ -229,11 +230,10 @@ CalibrationSet read_calibration(const std::vector<std::string>& given, const Mod
 
 namespace {
 
-constexpr uint32_t kSideBySide = 16;
-constexpr uint32_t kTextTokensMax = 256;
-constexpr uint64_t kTokens = 10240;
-constexpr uint64_t kStepsMax = 2 * kTokens;  // where texts end as soon as they begin
-constexpr uint32_t kStarts = 64;  // tokens that texts begin with, of a model that knows none
+constexpr uint32_t kSideBySide = 32;    // texts: a step reads all weights, whatever their number
+constexpr uint32_t kTextsOfTask = 8;    // that are sampled together
+constexpr uint64_t kStepsPerToken = 2;  // at most: texts may end as soon as they begin
+constexpr uint32_t kStarts = 64;        // tokens that texts begin with, of a model that knows none
 constexpr uint32_t kHeldOutTextEvery = 5;
 constexpr uint32_t kMadeUpSequences = 8;
 constexpr uint32_t kMadeUpTokens = 64;
@@ -257,22 +257,31 @@ Sampler sampler_of(uint64_t seed) {
   return *Sampler::create(options);
 }
 
+// Keys and values of many texts are large; as int8 they change which tokens are drawn, but not how
+// plausible these are.
 SessionOptions several_texts(uint32_t positions) {
   SessionOptions options;
   options.positions_max = positions;
   options.sequences_max = kSideBySide;
   options.tokens_max = kSideBySide;
+  options.kv_cache = KvType::kInt8;
+  options.parallel = all_cores();
   return options;
+}
+
+// Returns the longest text: as long as all are when the last token is written.
+uint32_t text_tokens_max(const Model& model, uint64_t tokens) {
+  const auto longest = static_cast<uint32_t>(tokens / kSideBySide + 1);
+  return model.positions_max() == 0 ? longest : std::min(longest, model.positions_max());
 }
 
 class Writer {
  public:
-  explicit Writer(const AlignedBytes& file)
+  Writer(const AlignedBytes& file, uint64_t tokens)
       : model_(load_best(file)),
-        limit_(model_.positions_max() == 0 ? kTextTokensMax
-                                           : std::min(kTextTokensMax, model_.positions_max())),
+        tokens_(tokens),
+        limit_(text_tokens_max(model_, tokens)),
         starts_(starts_of(model_)),
-        candidates_(model_.output_features()),
         session_(model_, several_texts(limit_)) {
     if (const Result<Tokenizer> tokenizer = Tokenizer::of(model_); tokenizer.ok()) {
       tokenizer_ = *tokenizer;
@@ -285,9 +294,9 @@ class Writer {
     samplers_.resize(kSideBySide);
     for (uint32_t i = 0; i < kSideBySide; ++i) begin_text(i);
     uint64_t tokens = 0;
-    for (uint64_t steps = 0; tokens < kTokens && steps < kStepsMax; ++steps) {
+    for (uint64_t steps = 0; tokens < tokens_ && steps < kStepsPerToken * tokens_; ++steps) {
       report_progress("generating calibration text",
-                      static_cast<double>(tokens) / static_cast<double>(kTokens));
+                      static_cast<double>(tokens) / static_cast<double>(tokens_));
       step();
       tokens += kSideBySide;
       for (uint32_t i = 0; i < kSideBySide; ++i) {
@@ -327,19 +336,22 @@ class Writer {
     const Result<Output> output = session_->step(TokenBatch{last, kSideBySide, 1}, &why);
     if (!output.ok()) throw std::logic_error("a step of several texts fails");
     CallRows logits(*output, model_, kSideBySide);
-    for (uint32_t i = 0; i < kSideBySide; ++i) {
-      const Result<TokenId> id = samplers_[i].sample(logits[i], {}, candidates_);
-      refuse_if(!id.ok(),
-                "the model gives logits that are not finite, so it cannot generate calibration "
-                "text: pass --calibrate FILE");
-      texts_[i].ids.push_back(*id);
-    }
+    on_all_cores(kSideBySide / kTextsOfTask, [&](uint32_t task) {
+      std::vector<Candidate> candidates(model_.output_features());
+      for (uint32_t i = task * kTextsOfTask; i < (task + 1) * kTextsOfTask; ++i) {
+        const Result<TokenId> id = samplers_[i].sample(logits[i], {}, candidates);
+        refuse_if(!id.ok(),
+                  "the model gives logits that are not finite, so it cannot generate calibration "
+                  "text: pass --calibrate FILE");
+        texts_[i].ids.push_back(*id);
+      }
+    });
   }
 
   Model model_;
+  uint64_t tokens_;
   uint32_t limit_;  // tokens of a text
   std::vector<TokenId> starts_;
-  std::vector<Candidate> candidates_;
   ConvertedSession session_;
   Tokenizer tokenizer_;
   bool has_tokenizer_ = false;
@@ -359,10 +371,10 @@ bool predicts_tokens(const Model& model) {
 
 bool can_write_text(const Model& model) { return model.inputs() == 1 && predicts_tokens(model); }
 
-CalibrationSet write_own_text(const AlignedBytes& file) {
+CalibrationSet write_own_text(const AlignedBytes& file, uint64_t tokens) {
   CalibrationSet set;
   uint64_t number = 0;
-  for (ModelInput& text : Writer(file).write()) {
+  for (ModelInput& text : Writer(file, tokens).write()) {
     const bool held_out = ++number % kHeldOutTextEvery == 0;
     (held_out ? set.held_out : set.fitted).push_back(std::move(text));
   }

@@ -11,6 +11,7 @@
 
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/files/progress.h"
+#include "convert/files/thread_pool.h"
 
 namespace arenite::convert {
 namespace {
@@ -61,6 +62,10 @@ struct Score {
   uint64_t tokens = 0;
   double nll = 0.0;
 
+  void add(const Score& more) {
+    tokens += more.tokens;
+    nll += more.nll;
+  }
   Perplexity perplexity() const {
     return {tokens, tokens == 0 ? 0.0 : nll / static_cast<double>(tokens)};
   }
@@ -109,6 +114,14 @@ class HiddenStates {
 };
 
 class Comparison {
+  // Outputs of both models for one row.
+  struct Row {
+    double cosine = 0.0;
+    double divergence = 0.0;
+    bool agrees = false;
+    Score reference{}, other{};
+  };
+
  public:
   Comparison(const AlignedBytes& reference, const AlignedBytes& other, const InputTokens& positions,
              KvType other_kv)
@@ -149,21 +162,35 @@ class Comparison {
 
  private:
   void add_outputs(const ModelInput& sequence) {
-    for (uint32_t row = 0; row < reference_.rows(); ++row) {
-      const std::span<const float> before = reference_.row(row);
-      const std::span<const float> after = other_.row(row);
+    std::vector<Row> rows(reference_.rows());
+    on_all_cores(static_cast<uint32_t>(rows.size()),
+                 [&](uint32_t row) { rows[row] = compare_row(sequence, row); });
+    for (const Row& row : rows) {
       ++result_.rows;
-      result_.output_cosine += cosine(before, after);
-      if (!result_.has_probabilities) continue;
-      log_softmax(before, logs_before_);
-      log_softmax(after, logs_after_);
-      result_.mean_kl += divergence(logs_before_, logs_after_);
-      if (most_probable(logs_before_) == most_probable(logs_after_)) ++result_.top1_agreement;
-      if (!result_.has_perplexity) continue;
-      const ModelInput& read = sequence.of(last_input(reference_.model()));
-      add_score(read, reference_.first_token() + row, logs_before_, reference_score_);
-      add_score(read, reference_.first_token() + row, logs_after_, other_score_);
+      result_.output_cosine += row.cosine;
+      result_.mean_kl += row.divergence;
+      result_.top1_agreement += row.agrees ? 1.0 : 0.0;
+      reference_score_.add(row.reference);
+      other_score_.add(row.other);
     }
+  }
+
+  Row compare_row(const ModelInput& sequence, uint32_t index) {
+    Row row;
+    const std::span<const float> before = reference_.row(index);
+    const std::span<const float> after = other_.row(index);
+    row.cosine = cosine(before, after);
+    if (!result_.has_probabilities) return row;
+    std::vector<double> logs_before, logs_after;
+    log_softmax(before, logs_before);
+    log_softmax(after, logs_after);
+    row.divergence = divergence(logs_before, logs_after);
+    row.agrees = most_probable(logs_before) == most_probable(logs_after);
+    if (!result_.has_perplexity) return row;
+    const ModelInput& read = sequence.of(last_input(reference_.model()));
+    add_score(read, reference_.first_token() + index, logs_before, row.reference);
+    add_score(read, reference_.first_token() + index, logs_after, row.other);
+    return row;
   }
 
   void add_hidden_states() {
@@ -184,7 +211,6 @@ class Comparison {
   ModelComparison result_;  // sums, until all sequences were compared
   Score reference_score_, other_score_;
   std::vector<uint64_t> hidden_rows_;
-  std::vector<double> logs_before_, logs_after_;
 };
 
 // Maximum number of output rows to keep: enough that choices do not depend on a few tokens, in

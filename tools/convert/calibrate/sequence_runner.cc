@@ -9,6 +9,7 @@
 
 #include "convert/files/error.h"
 #include "convert/files/progress.h"
+#include "convert/files/thread_pool.h"
 
 namespace arenite::convert {
 namespace {
@@ -27,6 +28,7 @@ SessionOptions options_of(const Model& model, const InputTokens& positions, uint
   SessionOptions options = options_for_functions(model, positions, chunk);
   options.outputs = Outputs::kAll;
   options.kv_cache = kv_cache;
+  options.parallel = all_cores();
   return options;
 }
 
@@ -87,11 +89,9 @@ Output SequenceRunner::call(uint32_t function, uint32_t count) {
 
 namespace {
 
-using Use = std::function<void(uint32_t tensor, const ConstMatrix& inputs)>;
-
 struct Watch {
   SessionState& state;
-  const Use& use;
+  const UseInputs& use;
 
   void op_begins(uint32_t index) const {
     const format::OpView& op = state.reader.op(index);
@@ -105,7 +105,7 @@ struct Watch {
 }  // namespace
 
 void for_each_input(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
-                    const Use& use, const std::function<void(double share)>& done) {
+                    const UseInputs& use, const std::function<void(double share)>& done) {
   if (sequences.empty()) return;
   SequenceRunner runner(file, longest_of(sequences));
   Watch watch = {runner.state(), use};
@@ -120,33 +120,32 @@ void for_each_input(const AlignedBytes& file, const std::vector<ModelInput>& seq
   }
 }
 
-std::vector<std::vector<double>> mean_squares_of_inputs(const AlignedBytes& file,
-                                                        const std::vector<ModelInput>& sequences) {
-  const format::ModelReader reader(file.span());
-  std::vector<std::vector<double>> squares(reader.tensors());
-  std::vector<uint64_t> rows(reader.tensors());
-  const auto add = [&](uint32_t tensor, const ConstMatrix& inputs) {
-    squares[tensor].resize(inputs.columns);
-    rows[tensor] += inputs.rows;
-    for (uint32_t row = 0; row < inputs.rows; ++row) {
-      for (uint32_t i = 0; i < inputs.columns; ++i) {
-        const double value = inputs.row(row)[i];
-        squares[tensor][i] += value * value;
-      }
+MeanSquares::MeanSquares(const AlignedBytes& file)
+    : squares_(format::ModelReader(file.span()).tensors()), rows_(squares_.size()) {}
+
+void MeanSquares::add(uint32_t tensor, const ConstMatrix& inputs) {
+  squares_[tensor].resize(inputs.columns);
+  rows_[tensor] += inputs.rows;
+  for (uint32_t row = 0; row < inputs.rows; ++row) {
+    for (uint32_t i = 0; i < inputs.columns; ++i) {
+      const double value = inputs.row(row)[i];
+      squares_[tensor][i] += value * value;
     }
-  };
-  for_each_input(file, sequences, add,
-                 [](double share) { report_progress("measuring inputs of matrices", share); });
-  for (size_t tensor = 0; tensor < squares.size(); ++tensor) {
-    for (double& square : squares[tensor]) square /= static_cast<double>(rows[tensor]);
   }
-  return squares;
+}
+
+std::vector<std::vector<double>> MeanSquares::values() const {
+  std::vector<std::vector<double>> means = squares_;
+  for (size_t tensor = 0; tensor < means.size(); ++tensor) {
+    for (double& square : means[tensor]) square /= static_cast<double>(rows_[tensor]);
+  }
+  return means;
 }
 
 void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                       const std::vector<uint32_t>& tensors,
                       const std::function<void(uint32_t tensor, const Hessian& hessian)>& use,
-                      uint64_t bytes_max) {
+                      const UseInputs& also, uint64_t bytes_max) {
   const format::ModelReader reader(file.span());
   const auto bytes_of = [&](uint32_t tensor) {
     return Hessian::bytes(reader.tensor(tensor).inputs);
@@ -156,6 +155,7 @@ void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& s
   for (size_t begin = 0; begin < tensors.size();) {
     std::map<uint32_t, Hessian> hessians;
     uint64_t bytes = 0;
+    const bool is_first = begin == 0;
     size_t end = begin;
     for (; end < tensors.size(); ++end) {
       if (end > begin && bytes + bytes_of(tensors[end]) > bytes_max) break;
@@ -168,6 +168,7 @@ void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& s
         [&](uint32_t tensor, const ConstMatrix& inputs) {
           const auto found = hessians.find(tensor);
           if (found != hessians.end()) found->second.add(inputs);
+          if (is_first && also) also(tensor, inputs);
         },
         [&](double share) { report_progress(kRounding, (done + share * half) / all); });
     done += half;

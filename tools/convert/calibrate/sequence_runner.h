@@ -26,7 +26,8 @@ InputTokens longest_of(const std::vector<ModelInput>& sequences);
 
 class SequenceRunner {
  public:
-  // Takes sequences of at most `positions` tokens. `file` must outlive the runner.
+  // Takes sequences of at most `positions` tokens, and runs them on all cores. `file` must outlive
+  // the runner.
   SequenceRunner(const AlignedBytes& file, const InputTokens& positions,
                  KvType kv_cache = KvType::kOfModel);
 
@@ -65,28 +66,38 @@ class SequenceRunner {
 // Runs the model over `sequences` and passes the inputs of each linear op to `use`, chunk by chunk,
 // as [tokens, inputs] with the index `tensor` of the op's matrix in the file. The rows are valid
 // until `use` returns. `done` gets the share of the sequences that were run.
+using UseInputs = std::function<void(uint32_t tensor, const ConstMatrix& inputs)>;
 void for_each_input(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
-                    const std::function<void(uint32_t tensor, const ConstMatrix& inputs)>& use,
-                    const std::function<void(double share)>& done = {});
+                    const UseInputs& use, const std::function<void(double share)>& done = {});
 
-// Returns the mean squares of the inputs of each tensor of the file, [inputs]; empty for tensors
-// that no linear op multiplies by.
-std::vector<std::vector<double>> mean_squares_of_inputs(const AlignedBytes& file,
-                                                        const std::vector<ModelInput>& sequences);
+// Mean squares of the inputs of each tensor of a file.
+class MeanSquares {
+ public:
+  explicit MeanSquares(const AlignedBytes& file);
+
+  void add(uint32_t tensor, const ConstMatrix& inputs);
+  // Returns [tensors][inputs]; empty for tensors that no linear op multiplies by.
+  std::vector<std::vector<double>> values() const;
+
+ private:
+  std::vector<std::vector<double>> squares_;
+  std::vector<uint64_t> rows_;
+};
 
 // Name of the conversion stage (progress.h) that computes Hessians.
 inline constexpr const char* kRounding = "rounding the weights";
 
 // Limits the memory of the Hessians that are accumulated in one run.
-inline constexpr uint64_t kHessianBytesMax = uint64_t{256} << 20;
+inline constexpr uint64_t kHessianBytesMax = uint64_t{384} << 20;
 
 // Passes the Hessian of each of `tensors`, in their order, to `use`, accumulated over all
 // sequences. A Hessian has no rows if no linear op multiplies by its tensor. Each run over the
-// sequences accumulates as many Hessians as fit in `bytes_max`, at least one. Reports progress of
-// kRounding: half of a run is the sequences, half is `use`.
+// sequences accumulates as many Hessians as fit in `bytes_max`, at least one. Passes all inputs of
+// the first run to `also`. Reports progress of kRounding: half of a run is the sequences, half is
+// `use`.
 void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                       const std::vector<uint32_t>& tensors,
                       const std::function<void(uint32_t tensor, const Hessian& hessian)>& use,
-                      uint64_t bytes_max = kHessianBytesMax);
+                      const UseInputs& also = {}, uint64_t bytes_max = kHessianBytesMax);
 
 }  // namespace arenite::convert

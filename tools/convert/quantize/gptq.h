@@ -23,6 +23,8 @@ namespace arenite::convert {
 class Hessian {
  public:
   explicit Hessian(uint32_t columns);
+  // Takes sums that are known: the diagonal and above of a square matrix.
+  explicit Hessian(const DenseMatrix& upper);
 
   // Accumulates X^T X for inputs X [rows, columns].
   void add(const ConstMatrix& inputs);
@@ -30,11 +32,11 @@ class Hessian {
   uint32_t columns() const { return columns_; }
   uint64_t rows() const { return rows_; }  // added so far
 
-  // [columns, columns]: the diagonal and above; elements below it are unspecified.
-  const DenseMatrix& upper() const;
+  // Returns a copy of the sums [columns, columns]: the diagonal and above, and zeros below.
+  DenseMatrix upper() const;
   std::vector<double> mean_squares() const;  // of each column
 
-  // Returns the memory that a Hessian takes.
+  // Returns the memory that a Hessian takes: about half of a square matrix.
   static uint64_t bytes(uint32_t columns);
 
  private:
@@ -45,13 +47,12 @@ class Hessian {
   // Rows are buffered, since multiplying many at once takes little longer than one.
   mutable uint32_t pending_ = 0;
   mutable DenseMatrix rows_pending_;
-  mutable DenseMatrix sums_;
-  mutable MatrixProduct product_;
+  mutable std::vector<DenseMatrix> strips_;  // some rows of the sums, from their first column on
 };
 
 // Returns the upper triangular U with U^T U = (H + dampening I)^-1, for a symmetric H whose
 // diagonal and upper triangle are in `upper`. Returns nullopt if H + dampening I is not positive
-// definite within double precision, or not finite.
+// definite within float precision, or not finite.
 std::optional<DenseMatrix> inverse_factor(const DenseMatrix& upper, double dampening);
 
 // Results of a quantization, for the report.

@@ -11,9 +11,12 @@
 #include <limits>
 #include <type_traits>
 
+#include "convert/files/thread_pool.h"
+
 namespace arenite::convert {
 namespace {
 
+constexpr uint32_t kRowsAtOnce = 64;  // of a task
 constexpr size_t kLanes = 8;
 constexpr size_t kChunk = 256;  // weights whose errors are added in single precision
 
@@ -248,18 +251,29 @@ QuantizedMatrix quantize(std::span<const float> weights, uint32_t rows, uint32_t
   importance.resize(columns, 1.0);
   QuantizedMatrix matrix{type, rows, columns};
   matrix.values.resize(weights.size());
-  matrix.scales.reserve(weights.size() / group);
-  ScaleSearch search(type, group);
-  for (size_t begin = 0; begin < weights.size(); begin += group) {
-    const auto part = weights.subspan(begin, group);
-    const float scale =
-        search.scale_of(part, std::span(importance).subspan(begin % columns, group));
-    for (size_t i = 0; i < group; ++i) {
-      matrix.values[begin + i] = quantize_weight(part[i], scale, type);
+  matrix.scales.resize(weights.size() / group);
+  std::vector<ScaleReport> reports((rows + kRowsAtOnce - 1) / kRowsAtOnce);
+  on_all_cores(static_cast<uint32_t>(reports.size()), [&](uint32_t index) {
+    const size_t first = size_t{index} * kRowsAtOnce * columns;
+    const size_t end = std::min(first + size_t{kRowsAtOnce} * columns, weights.size());
+    ScaleSearch search(type, group);
+    for (size_t begin = first; begin < end; begin += group) {
+      const auto part = weights.subspan(begin, group);
+      const float scale =
+          search.scale_of(part, std::span(importance).subspan(begin % columns, group));
+      for (size_t i = 0; i < group; ++i) {
+        matrix.values[begin + i] = quantize_weight(part[i], scale, type);
+      }
+      matrix.scales[begin / group] = scale;
     }
-    matrix.scales.push_back(scale);
+    reports[index] = search.report();
+  });
+  if (report == nullptr) return matrix;
+  *report = {};
+  for (const ScaleReport& part : reports) {
+    report->zeroed += part.zeroed;
+    report->clamped += part.clamped;
   }
-  if (report != nullptr) *report = search.report();
   return matrix;
 }
 

@@ -2,8 +2,11 @@
 // Threads claim tasks one by one. A model's step consists of many runs of a few microseconds each,
 // so workers spin for a moment before they sleep. A run ends when its tasks are done; it does not
 // wait for workers that wake up too late to find a task.
-#include "cli/thread_pool.h"
+#include "convert/files/thread_pool.h"
 
+#include <algorithm>
+#include <exception>
+#include <mutex>
 #include <system_error>
 
 #include "convert/files/error.h"
@@ -13,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-namespace arenite::tool {
+namespace arenite::convert {
 namespace {
 
 constexpr int kSpins = 1000;  // 10 to 40 microseconds
@@ -30,16 +33,15 @@ void pause() {
 
 ThreadPool::ThreadPool(uint32_t threads) {
   // A new thread inherits the signal mask: signals go to the thread that owns the pool.
-  const convert::SignalsWait for_ever_in_workers;
+  const SignalsWait for_ever_in_workers;
   try {
     workers_.reserve(threads - 1);
     for (uint32_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
   } catch (const std::system_error& error) {
     const size_t made = workers_.size() + 1;
     stop();
-    throw convert::InputError(
-        "--threads: found {}, but thread {} cannot be started: {}: at most {}", threads, made + 1,
-        error.code().message(), made);
+    throw InputError("--threads: found {}, but thread {} cannot be started: {}: at most {}",
+                     threads, made + 1, error.code().message(), made);
   } catch (...) {
     stop();
     throw;
@@ -111,4 +113,42 @@ void ThreadPool::serve(uint32_t thread_index) {
   }
 }
 
-}  // namespace arenite::tool
+namespace {
+
+constexpr uint32_t kCoresMax = 64;
+
+struct Work {
+  const std::function<void(uint32_t)>& call;
+  std::mutex mutex{};
+  std::exception_ptr failure{};
+
+  static void run(void* data, uint32_t task, uint32_t) {
+    Work& work = *static_cast<Work*>(data);
+    try {
+      work.call(task);
+    } catch (...) {
+      const std::lock_guard lock(work.mutex);
+      work.failure = std::current_exception();
+    }
+  }
+};
+
+}  // namespace
+
+ParallelFor all_cores() {
+  static ThreadPool pool(std::clamp(std::thread::hardware_concurrency(), 1u, kCoresMax));
+  return pool.parallel_for();
+}
+
+void on_all_cores(uint32_t count, const std::function<void(uint32_t index)>& work) {
+  const ParallelFor cores = all_cores();
+  if (cores.run == nullptr || count < 2) {
+    for (uint32_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  Work all{work};
+  cores.run(cores.pool, count, Work::run, &all);
+  if (all.failure) std::rethrow_exception(all.failure);
+}
+
+}  // namespace arenite::convert

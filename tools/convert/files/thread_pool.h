@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small thread pool for the runtime's ParallelFor.
+// A small thread pool for the runtime's ParallelFor, and the one that conversions use.
+//
+//   on_all_cores(matrices.size(), [&](uint32_t index) { round(matrices[index]); });
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "arenite/parallel.h"
 
-namespace arenite::tool {
+namespace arenite::convert {
 
 class ThreadPool {
  public:
@@ -41,4 +44,12 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> done_{0};       // tasks finished
 };
 
-}  // namespace arenite::tool
+// The threads of conversions: one per CPU that this process may use, started at the first call.
+// REQUIRES: one caller at a time.
+ParallelFor all_cores();
+
+// Calls work(index) for every index below `count`, in any order on all_cores(), and waits. Rethrows
+// an exception of `work`, if there is one. REQUIRES: not called by `work` itself.
+void on_all_cores(uint32_t count, const std::function<void(uint32_t index)>& work);
+
+}  // namespace arenite::convert

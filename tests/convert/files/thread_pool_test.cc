@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the pool that the program lends to the runtime.
-#include "cli/thread_pool.h"
+#include "convert/files/thread_pool.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-namespace arenite::tool {
+namespace arenite::convert {
 namespace {
 
 struct Job {
@@ -47,4 +47,4 @@ TEST(ThreadPool, RunsInlineOnOneThread) {
 }
 
 }  // namespace
-}  // namespace arenite::tool
+}  // namespace arenite::convert

@@ -303,6 +303,10 @@ const StoredTensor* TensorStore::find(std::string_view name) const {
   return found == indexes_.end() ? nullptr : &tensors_[found->second];
 }
 
+// Pages of the file are dropped after large tensors: else all of it stays in memory beside its
+// copies.
+constexpr size_t kDroppedElements = size_t{1} << 18;
+
 void TensorStore::add(StoredTensor tensor) {
   const auto [place, is_new] = indexes_.emplace(tensor.name, tensors_.size());
   if (!is_new) {
@@ -330,6 +334,11 @@ void TensorStore::add(const CheckpointTensor& tensor, const std::shared_ptr<cons
 void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint) {
   for (const CheckpointTensor& tensor : checkpoint->tensors()) {
     add(tensor, checkpoint, checkpoint->file_name());
+    tensors_.back().load = [checkpoint, view = &tensor] {
+      std::vector<float> values = view->to_f32();
+      if (values.size() >= kDroppedElements) checkpoint->drop_pages();
+      return values;
+    };
   }
 }
 

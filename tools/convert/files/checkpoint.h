@@ -102,6 +102,7 @@ class Checkpoint {
   const CheckpointTensor* find(std::string_view name) const;  // nullptr when absent
   const std::map<std::string, std::string>& metadata() const { return contents_.metadata; }
   const std::string& file_name() const { return file_name_; }  // as given to read, for messages
+  void drop_pages() const { file_.drop_pages(); }              // see FileMap
 
  private:
   Checkpoint(std::string file_name, FileMap file, CheckpointContents contents);

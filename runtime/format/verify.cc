@@ -87,6 +87,7 @@ constexpr FieldRow kModelFields[] = {
     {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays
     {FieldKind::kList, sizeof(uint32_t), true},     // taken_rows
     {FieldKind::kList, sizeof(uint32_t), true},     // tokens_steps
+    {FieldKind::kList, sizeof(uint32_t), true},     // suppressed
 };
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
@@ -100,7 +101,7 @@ constexpr FieldRow kTokenizerFields[] = {
     {FieldKind::kNumberLists},          // lists
 };
 constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
-static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_TOKENS_STEPS &&
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_SUPPRESSED &&
               number_of_field(std::size(kSoundFields) - 1) == Sound::VT_TABLES &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);

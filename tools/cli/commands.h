@@ -22,6 +22,7 @@ void add_inspect(CLI::App& app);
 void add_repack(CLI::App& app);
 void add_run(CLI::App& app);
 void add_strip(CLI::App& app);
+void add_transcribe(CLI::App& app);
 void add_verify(CLI::App& app);
 
 // The schemas of the commands' --json output.
@@ -36,6 +37,7 @@ Json inspect_facts();
 Json repack_facts();
 Json run_facts();
 Json strip_facts();
+Json transcribe_facts();
 Json verify_facts();
 
 // --- The whole program except for its process setup: for main and for tests that call it ---

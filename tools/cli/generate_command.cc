@@ -70,32 +70,6 @@ struct Generation {
   StopReason stop = StopReason::kTokens;
 };
 
-// Returns the logits of the last token in `rows`.
-std::vector<float> last_logits(const ModelFile& file, std::span<const float> rows) {
-  const auto last = rows.last(Writer(file.model()).info.output_features);
-  const std::vector<float> logits(last.begin(), last.end());
-  if (std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) return logits;
-  refuse_results(file.name());
-}
-
-// Feeds one token and returns the next logits.
-std::vector<float> step(const ModelFile& file, const Writer& writer, Session& session, TokenId id,
-                        Profiler& profiler) {
-  InputTokens held, now;
-  for (uint32_t i = 0; i < file.model().inputs(); ++i) held.of[i] = session.positions(0, i);
-  now.of[writer.input] = 1;
-  profiler.add_sequence({held, now, 1});
-  const Input input = TokenBatch{{&id, 1}, 1, 1};
-  Diagnostic why;
-  const Result<Output> output = session.step(writer.function, {&input, 1}, &why);
-  if (!output.ok()) throw_status(file.name(), output.status(), why);
-  const bool begins = held[writer.input] == 0;
-  const convert::CallRows rows(
-      *output, file.model(), writer.function,
-      convert::rows_given(file.model(), Outputs::kLast, 1, begins, writer.function));
-  return last_logits(file, rows.values());
-}
-
 // Samples tokens and remembers the recent ones for the repetition penalty.
 class Chooser {
  public:
@@ -138,13 +112,8 @@ Generation generate(const ModelFile& file, const Writer& writer, Session& sessio
   Generation result;
   for (const convert::ModelInput& input : fed.inputs) result.prompt_tokens += input.tokens;
   Clock::time_point start = Clock::now();
-  std::vector<float> logits = last_logits(
-      file, convert::run_functions(session, file.model(), convert::joined(fed.inputs),
-                                   std::min(options.chunk, context), convert::quote(file.name()),
-                                   Outputs::kLast,
-                                   [&](const InputTokens& held, const InputTokens& tokens) {
-                                     profiler.add_sequence({held, tokens, 1});
-                                   }));
+  WriterSession writing(file, session, &profiler);
+  std::vector<float> logits = writing.begin(fed.inputs, std::min(options.chunk, context));
   result.prompt_seconds = seconds_since(start);
 
   start = Clock::now();
@@ -162,15 +131,15 @@ Generation generate(const ModelFile& file, const Writer& writer, Session& sessio
       break;
     }
     if (result.new_tokens == options.tokens) break;
-    if (session.positions(0, writer.input) == context) {
+    if (writing.positions() == context) {
       result.stop = StopReason::kContextFull;
       break;
     }
-    logits = step(file, writer, session, id, profiler);
+    logits = writing.step(id);
     ++result.decode_steps;
   }
   result.decode_seconds = seconds_since(start);
-  result.positions = session.positions(0, writer.input);
+  result.positions = writing.positions();
   return result;
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/generate_input.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "cli/sound_file.h"
 #include "cli/texts.h"
@@ -167,6 +170,48 @@ Fed read_encoder_inputs(const GenerateInputOptions& options, const ModelFile& fi
 }
 
 }  // namespace
+
+std::vector<float> WriterSession::last_logits(std::span<const float> rows, bool is_first) const {
+  const auto last = rows.last(writer_.info.output_features);
+  std::vector<float> logits(last.begin(), last.end());
+  if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) {
+    refuse_results(file_.name());
+  }
+  const auto suppress = [&](const std::vector<TokenId>& ids) {
+    for (const TokenId id : ids) {
+      if (id < logits.size()) logits[id] = -std::numeric_limits<float>::infinity();
+    }
+  };
+  suppress(suppressed_.always);
+  if (is_first) suppress(suppressed_.first);
+  return logits;
+}
+
+std::vector<float> WriterSession::begin(const std::vector<convert::ModelInput>& inputs,
+                                        uint32_t chunk) {
+  const auto before = [&](const InputTokens& held, const InputTokens& tokens) {
+    if (profiler_ != nullptr) profiler_->add_sequence({held, tokens, 1});
+  };
+  return last_logits(convert::run_functions(session_, file_.model(), convert::joined(inputs), chunk,
+                                            convert::quote(file_.name()), Outputs::kLast, before),
+                     true);
+}
+
+std::vector<float> WriterSession::step(TokenId id) {
+  InputTokens held, now;
+  for (uint32_t i = 0; i < file_.model().inputs(); ++i) held.of[i] = session_.positions(0, i);
+  now.of[writer_.input] = 1;
+  if (profiler_ != nullptr) profiler_->add_sequence({held, now, 1});
+  const Input input = TokenBatch{{&id, 1}, 1, 1};
+  Diagnostic why;
+  const Result<Output> output = session_.step(writer_.function, {&input, 1}, &why);
+  if (!output.ok()) throw_status(file_.name(), output.status(), why);
+  const bool begins = held[writer_.input] == 0;
+  const convert::CallRows rows(
+      *output, file_.model(), writer_.function,
+      convert::rows_given(file_.model(), Outputs::kLast, 1, begins, writer_.function));
+  return last_logits(rows.values(), false);
+}
 
 Writer writer_of(const ModelFile& file) {
   const Writer writer(file.model());

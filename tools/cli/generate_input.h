@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of arenite generate before it samples tokens: the prompt, or what an encoder reads.
+// The input of arenite generate before it samples tokens: the prompt, or what an encoder reads; and
+// the calls that give the logits of the next token.
+//
+//   WriterSession writing(file, session, suppressed);
+//   std::vector<float> logits = writing.begin(fed.inputs, chunk);
+//   while (!ended) logits = writing.step(choose(logits));
 #pragma once
 
 #include <bit>
@@ -12,6 +17,8 @@
 #include "arenite/model.h"
 #include "arenite/tokenizer.h"
 #include "cli/model_file.h"
+#include "cli/profiler.h"
+#include "convert/check/check_session.h"
 #include "convert/check/model_input.h"
 
 namespace arenite::tool {
@@ -59,6 +66,37 @@ struct Writer {
 
 // Throws InputError for a model that does not generate token by token.
 Writer writer_of(const ModelFile& file);
+
+class WriterSession {
+ public:
+  // `session` returns the last row of each call. All must outlive this object, and so must
+  // `profiler`, which may be null.
+  WriterSession(const ModelFile& file, Session& session, Profiler* profiler = nullptr)
+      : file_(file),
+        writer_(file.model()),
+        session_(session),
+        profiler_(profiler),
+        suppressed_(convert::suppressed_tokens(file.model().file())) {}
+
+  // Runs all functions on their inputs, or feeds one more token. Returns the logits of the next
+  // token, of which suppressed ones are -infinity. Throws InputError if logits are not finite.
+  std::vector<float> begin(const std::vector<convert::ModelInput>& inputs, uint32_t chunk);
+  std::vector<float> step(TokenId id);
+
+  // The logits from now on are as the model gives them.
+  void suppress_nothing() { suppressed_ = {}; }
+
+  uint32_t positions() const { return session_.positions(0, writer_.input); }
+
+ private:
+  std::vector<float> last_logits(std::span<const float> rows, bool is_first) const;
+
+  const ModelFile& file_;
+  Writer writer_;
+  Session& session_;
+  Profiler* profiler_;
+  convert::SuppressedTokens suppressed_;
+};
 
 // The input of all functions before the first sampled token.
 struct Fed {

@@ -48,6 +48,7 @@ int run(int argc, const char* const* argv) {
   add_bundle(app);
   add_run(app);
   add_generate(app);
+  add_transcribe(app);
   add_embed_text(app);
   add_classify(app);
   add_bench(app);

@@ -89,22 +89,21 @@ uint32_t padded_length(const InputInfo& input, uint32_t tokens) {
 }
 
 // Pads short sounds with zeros. Cuts a sound that is too long for a fixed-length model if features
-// depend on the whole sound or frames are padded, as the extractors of Whisper and AST do.
-void fit_length(const SoundNumbers& numbers, const InputInfo& input, uint32_t frames_per_token,
-                const std::string& name, std::vector<float>& samples) {
-  if (input.tokens_min < 2 && input.tokens_step < 2) return;
+// depend on the whole sound or frames are padded, as the extractors of Whisper and AST do. Returns
+// the length that the model then gets.
+size_t fit_length(const SoundNumbers& numbers, const InputInfo& input, uint32_t frames_per_token,
+                  std::vector<float>& samples) {
   const size_t given = samples.size();
+  if (input.tokens_min < 2 && input.tokens_step < 2) return given;
   const auto tokens = static_cast<uint32_t>(numbers.frames(given) / frames_per_token);
   const uint64_t least = uint64_t{padded_length(input, tokens)} * frames_per_token;
   const bool is_short = numbers.frames(given) < least;
   const bool is_cut = input.tokens_min == input.positions_max && numbers.frames(given) > least &&
                       (numbers.needs_whole_sound() || numbers.has(kPadsFrames));
-  if (!is_short && !is_cut) return;
+  if (!is_short && !is_cut) return given;
   const auto whole = static_cast<size_t>(numbers.samples(least));
   if (is_cut || !numbers.has(kPadsFrames)) samples.resize(whole);
-  const auto seconds = [&](size_t count) { return static_cast<double>(count) / numbers.rate; };
-  print_error("{}: {:.2f} s of sound, {} to {:.2f} s, which the model takes\n", name,
-              seconds(given), is_cut ? "cut off" : "with silence after it", seconds(whole));
+  return whole;
 }
 
 }  // namespace
@@ -118,9 +117,10 @@ convert::NpyArray read_features(const std::filesystem::path& file, const Model& 
   return is_sound_file(file) ? read_sound(file, model, input) : convert::NpyArray::read(file);
 }
 
-convert::NpyArray read_sound(const std::filesystem::path& file, const Model& model,
-                             uint32_t input) {
-  const std::string name = convert::quote(file.string());
+namespace {
+
+// Returns the front end of a model. Throws InputError if the file has none for the input.
+SoundView front_end(const std::string& name, const Model& model, uint32_t input) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const SoundView view = reader.sound();
   if (view.numbers == nullptr || input != 0) {
@@ -134,22 +134,22 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
     throw convert::InputError(
         "the model's file is damaged where it says how sound becomes features");
   }
+  return view;
+}
+
+uint32_t frames_per_token(const Model& model, const SoundNumbers& numbers) {
+  const format::ModelReader reader = ModelAccess::reader(model);
+  return reader.slot(reader.input_slot()).width / numbers.features();
+}
+
+// Returns features [tokens, width]. REQUIRES: samples of a length that the model takes.
+std::vector<float> rows_of(const std::string& name, const std::vector<float>& samples,
+                           const Model& model, uint32_t input) {
+  const SoundView view = ModelAccess::reader(model).sound();
   const SoundNumbers& numbers = *view.numbers;
-  convert::FileMap map(file);
-  const SoundData sound = file.extension() == ".wav" ? parse_wave(map.bytes(), name)
-                                                     : SoundData{numbers.rate, false, map.bytes()};
-  if (sound.rate != numbers.rate) {
-    throw convert::InputError(
-        "{}: {} samples a second: expected {}, the model's: resample it, as sox {} -r {} OUT.wav "
-        "does",
-        name, sound.rate, numbers.rate, name, numbers.rate);
-  }
-  std::vector<float> samples = samples_of(sound);
-  const uint32_t width = reader.slot(reader.input_slot()).width;
-  const uint32_t frames_per_token = width / numbers.features();
-  fit_length(numbers, model.input(input), frames_per_token, name, samples);
+  const uint32_t per_token = frames_per_token(model, numbers);
   const uint64_t frames = numbers.frames(samples.size());
-  uint64_t tokens = frames / frames_per_token;
+  uint64_t tokens = frames / per_token;
   if (tokens == 0) {
     throw convert::InputError("{}: {} samples are too few for a token", name, samples.size());
   }
@@ -163,7 +163,17 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
     tokens = std::max<uint64_t>(tokens, padded);
     rows.resize(frames * numbers.features());
   }
-  rows.resize(tokens * width, numbers.offset);
+  rows.resize(tokens * per_token * numbers.features(), numbers.offset);
+  return rows;
+}
+
+// Returns the rows as an array of the author's program.
+convert::NpyArray array_of(const std::filesystem::path& file, std::vector<float> rows,
+                           const Model& model) {
+  const format::ModelReader reader = ModelAccess::reader(model);
+  const uint64_t width = reader.slot(reader.input_slot()).width;
+  const uint64_t tokens = rows.size() / width;
+  convert::FileMap map(file);
   if ((convert::array_flags(model.file()) & convert::kTakesColumnsFirst) == 0) {
     return convert::NpyArray::of(std::move(map), file.string(), {tokens, width}, std::move(rows));
   }
@@ -173,6 +183,58 @@ convert::NpyArray read_sound(const std::filesystem::path& file, const Model& mod
   }
   return convert::NpyArray::of(std::move(map), file.string(), {1, width, tokens},
                                std::move(turned));
+}
+
+// Reads the samples of a file at the model's rate.
+std::vector<float> read_samples(const std::filesystem::path& file, const Model& model,
+                                uint32_t input) {
+  const std::string name = convert::quote(file.string());
+  const SoundNumbers& numbers = *front_end(name, model, input).numbers;
+  const convert::FileMap map(file);
+  const SoundData sound = file.extension() == ".wav" ? parse_wave(map.bytes(), name)
+                                                     : SoundData{numbers.rate, false, map.bytes()};
+  if (sound.rate != numbers.rate) {
+    throw convert::InputError(
+        "{}: {} samples a second: expected {}, the model's: resample it, as sox {} -r {} OUT.wav "
+        "does",
+        name, sound.rate, numbers.rate, name, numbers.rate);
+  }
+  return samples_of(sound);
+}
+
+}  // namespace
+
+SoundFeatures read_whole_sound(const std::filesystem::path& file, const Model& model) {
+  std::vector<float> samples = read_samples(file, model, 0);
+  const SoundNumbers& numbers = *ModelAccess::reader(model).sound().numbers;
+  const uint32_t per_token = frames_per_token(model, numbers);
+  SoundFeatures sound;
+  sound.width = per_token * numbers.features();
+  sound.seconds_of_token = static_cast<double>(numbers.hop) * per_token / numbers.rate;
+  sound.seconds = static_cast<double>(samples.size()) / numbers.rate;
+  const InputInfo input = model.input(0);
+  const uint64_t frames = numbers.frames(samples.size());
+  if (input.positions_max == 0 || frames < uint64_t{input.positions_max} * per_token) {
+    (void)fit_length(numbers, input, per_token, samples);
+  }
+  sound.rows = rows_of(convert::quote(file.string()), samples, model, 0);
+  return sound;
+}
+
+convert::NpyArray read_sound(const std::filesystem::path& file, const Model& model,
+                             uint32_t input) {
+  std::vector<float> samples = read_samples(file, model, input);
+  const SoundNumbers& numbers = *ModelAccess::reader(model).sound().numbers;
+  const size_t given = samples.size();
+  const size_t whole =
+      fit_length(numbers, model.input(input), frames_per_token(model, numbers), samples);
+  if (whole != given) {
+    const auto seconds = [&](size_t count) { return static_cast<double>(count) / numbers.rate; };
+    print_error("{}: {:.2f} s of sound, {} to {:.2f} s, which the model takes\n",
+                convert::quote(file.string()), seconds(given),
+                whole < given ? "cut off" : "with silence after it", seconds(whole));
+  }
+  return array_of(file, rows_of(convert::quote(file.string()), samples, model, input), model);
 }
 
 }  // namespace arenite::tool

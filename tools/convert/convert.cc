@@ -202,6 +202,16 @@ void name_columns(Recognised& model, const std::filesystem::path& path,
   model.account.given.push_back(fmt::format("class names from {}", quote(config.string())));
 }
 
+// Encodes Model.suppressed; empty where no token is.
+std::vector<uint32_t> suppressed_tokens(const TokenizerSpec& tokenizer) {
+  std::vector<uint32_t> list;
+  if (tokenizer.suppressed.empty() && tokenizer.suppressed_first.empty()) return list;
+  list.push_back(static_cast<uint32_t>(tokenizer.suppressed.size()));
+  list.insert(list.end(), tokenizer.suppressed.begin(), tokenizer.suppressed.end());
+  list.insert(list.end(), tokenizer.suppressed_first.begin(), tokenizer.suppressed_first.end());
+  return list;
+}
+
 // Recognises the model at `path`, with the outputs that `options` select.
 Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions& options) {
   ModelOptions source = options.source;
@@ -410,6 +420,7 @@ Conversion convert_model(const std::filesystem::path& path, const std::string& n
   conversion.program = lower(conversion.rewritten, name);
   conversion.program.tokenizer = tokenizer;
   conversion.program.sound = sound;
+  if (tokenizer) conversion.program.suppressed = suppressed_tokens(*tokenizer);
   if (const auto* exported = conversion.exported()) {
     conversion.program.array_flags |= exported->unread_inputs << kUnreadInputShift;
   }

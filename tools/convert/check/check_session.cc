@@ -107,6 +107,15 @@ TokenId start_token(std::span<const std::byte> file) {
   return ((array_flags(file) & kBits) >> kStartTokenShift) - 1;  // kNoToken: nothing is said
 }
 
+SuppressedTokens suppressed_tokens(std::span<const std::byte> file) {
+  SuppressedTokens tokens;
+  const auto* list = format::GetModel(file.data())->suppressed();
+  for (uint32_t i = 1; list != nullptr && i < list->size(); ++i) {
+    (i <= list->Get(0) ? tokens.always : tokens.first).push_back(list->Get(i));
+  }
+  return tokens;
+}
+
 Outputs authors_outputs(std::span<const std::byte> file) {
   return (array_flags(file) & kLastRows) != 0 ? Outputs::kLast : Outputs::kAll;
 }

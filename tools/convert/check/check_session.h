@@ -56,6 +56,12 @@ inline constexpr uint32_t kStartTokenShift = 8;
 inline constexpr uint32_t kUnreadInputShift = 27;
 inline constexpr uint32_t kUnreadInputs = 32 - kUnreadInputShift;
 TokenId start_token(std::span<const std::byte> file);
+
+// Tokens that the model shall not write, sorted: never, and as the first of a text.
+struct SuppressedTokens {
+  std::vector<TokenId> always{}, first{};
+};
+SuppressedTokens suppressed_tokens(std::span<const std::byte> file);
 Outputs authors_outputs(std::span<const std::byte> file);
 
 // An array of the author's program, parsed from Model.arrays. That list is empty if the arrays are

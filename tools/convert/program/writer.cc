@@ -325,6 +325,12 @@ struct Calls {
   }
 };
 
+fb::Offset<fb::Vector<uint32_t>> list_unless_empty(fb::FlatBufferBuilder& builder,
+                                                   const std::vector<uint32_t>& list) {
+  if (list.empty()) return 0;
+  return builder.CreateVector(list);
+}
+
 fb::DetachedBuffer build_metadata(const Program& program, const std::vector<SegmentPlan>& segments,
                                   const format::SelfTest& self_test) {
   fb::FlatBufferBuilder builder;
@@ -381,8 +387,7 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto packed_at = write_records<format::Packed>(builder, packed);
   const auto offsets_at = builder.CreateVector(offsets);
   const auto labels = builder.CreateVectorOfStrings(program.labels);
-  const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> output_shape =
-      program.output_shape.empty() ? 0 : builder.CreateVector(program.output_shape);
+  const auto output_shape = list_unless_empty(builder, program.output_shape);
   const Calls calls(program);
   const auto inputs = write_records<format::Input>(builder, calls.inputs);
   const auto input_names = builder.CreateVectorOfStrings(calls.input_names);
@@ -390,17 +395,16 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
   const auto function_names = builder.CreateVectorOfStrings(calls.function_names);
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> arrays;
   if (!program.arrays.empty()) arrays = builder.CreateVectorOfStrings(program.arrays);
-  const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> taken_rows =
-      program.taken_rows.empty() ? 0 : builder.CreateVector(program.taken_rows);
-  const flatbuffers::Offset<flatbuffers::Vector<uint32_t>> tokens_steps =
-      calls.tokens_steps.empty() ? 0 : builder.CreateVector(calls.tokens_steps);
+  const auto taken_rows = list_unless_empty(builder, program.taken_rows);
+  const auto tokens_steps = list_unless_empty(builder, calls.tokens_steps);
+  const auto suppressed = list_unless_empty(builder, program.suppressed);
   builder.Finish(
       format::CreateModel(builder, producer, name, architecture, inputs, input_names, functions,
                           function_names, axes, slots, ops_at, op_names_at, tensors_at,
                           tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
                           packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
                           static_cast<uint32_t>(program.kv_cache), sound, output_shape, arrays,
-                          taken_rows, tokens_steps),
+                          taken_rows, tokens_steps, suppressed),
       format::ModelIdentifier());
   return builder.Release();
 }
@@ -606,6 +610,9 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   }
   if (model.arrays() != nullptr) {
     for (const auto* array : *model.arrays()) program.arrays.push_back(array->str());
+  }
+  if (model.suppressed() != nullptr) {
+    program.suppressed.assign(model.suppressed()->begin(), model.suppressed()->end());
   }
   program.axes = copy_of(reader.axes());
   for (uint32_t i = 0; i < reader.slots(); ++i) program.slots.push_back(reader.slot(i));

@@ -287,6 +287,10 @@ void apply_hf_config(TokenizerSpec& spec, const std::filesystem::path& folder,
   if (bos != kNoToken && !keeps_begin) spec.bos = bos;
   add_ends(spec, ends);
 
+  const HfObject generation(folder / "generation_config.json", true);
+  spec.suppressed = given_ids(spec, generation, "suppress_tokens");
+  spec.suppressed_first = given_ids(spec, generation, "begin_suppress_tokens");
+
   const HfObject config(folder / "tokenizer_config.json", true);
   if (is_said) {
     check.is_added(check.begin, config, "add_bos_token");

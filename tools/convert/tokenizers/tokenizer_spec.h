@@ -77,6 +77,9 @@ struct TokenizerSpec {
   // Tokens around a text, if there are several; they include `bos` and the first of `ends`.
   std::vector<TokenId> before, after;
 
+  // Tokens that a model shall never write, and those with which no text shall begin.
+  std::vector<TokenId> suppressed, suppressed_first;
+
   // End tokens between the texts of a pair; 0: pairs are not supported.
   uint32_t pair_separators = 0;
 

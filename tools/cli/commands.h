@@ -22,6 +22,7 @@ void add_inspect(CLI::App& app);
 void add_repack(CLI::App& app);
 void add_run(CLI::App& app);
 void add_strip(CLI::App& app);
+void add_tokenize(CLI::App& app);
 void add_transcribe(CLI::App& app);
 void add_verify(CLI::App& app);
 
@@ -37,6 +38,7 @@ Json inspect_facts();
 Json repack_facts();
 Json run_facts();
 Json strip_facts();
+Json tokenize_facts();
 Json transcribe_facts();
 Json verify_facts();
 

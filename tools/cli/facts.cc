@@ -144,6 +144,7 @@ constexpr Schema kSchemas[] = {
     {"repack", "arenite repack --json", "The file for other targets", repack_facts},
     {"run", "arenite run --json", "What was run, and where the results are", run_facts},
     {"strip", "arenite strip --json", "The file without its self-test", strip_facts},
+    {"tokenize", "arenite tokenize --json", "The tokens of texts", tokenize_facts},
     {"transcribe", "arenite transcribe --json", "The text of a sound", transcribe_facts},
     {"verify", "arenite verify --json", "Checksums and self-test", verify_facts},
 };

@@ -49,6 +49,7 @@ int run(int argc, const char* const* argv) {
   add_run(app);
   add_generate(app);
   add_transcribe(app);
+  add_tokenize(app);
   add_embed_text(app);
   add_classify(app);
   add_bench(app);

@@ -356,9 +356,14 @@ void finish(convert::Conversion& conversion, const ConvertArguments& arguments,
   std::vector<convert::AuthorCheck> expect;
   const convert::AlignedBytes* const in_float32 =
       conversion.quantization ? &conversion.quantization->reference : nullptr;
-  for (const convert::AuthorFiles& files : author_files(arguments)) {
-    expect.push_back(convert::check_against_author(conversion, files, arguments.checkpoint.string(),
-                                                   in_float32));
+  for (const convert::AuthorFiles& files : conversion.expect) {
+    try {
+      expect.push_back(convert::check_against_author(conversion, files,
+                                                     arguments.checkpoint.string(), in_float32));
+    } catch (const convert::InputError& error) {
+      if (files.listed_in.empty()) throw;
+      throw convert::InputError("{}: {}", files.listed_in, error.what());
+    }
   }
   if (arguments.explain) {
     progress.done();

@@ -226,7 +226,7 @@ constexpr auto kFacts<Converted> = std::tuple(
         "assumed", "Facts that nothing gave",
         [](const Converted& f) -> auto& { return f.conversion.account.assumed; }),
     Fact(
-        "expect", "Comparisons with the author's outputs, one per --expect",
+        "expect", "Comparisons with the author's outputs, one per --expect and sample",
         [](const Converted& f) -> auto& { return f.written.expect; }),
     Fact("checkpoint_bytes", [](const Converted& f) { return f.written.checkpoint_bytes; }),
     MoreFacts<Converted>{add_inspected, add_inspected_keys});

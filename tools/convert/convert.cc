@@ -17,6 +17,7 @@
 #include "convert/files/memory.h"
 #include "convert/files/npy.h"
 #include "convert/files/progress.h"
+#include "convert/open/exported_folder.h"
 #include "convert/passes/passes.h"
 #include "convert/program/program.h"
 #include "convert/quantize/matrix_product.h"
@@ -252,6 +253,34 @@ Recognised recognise_at(const std::filesystem::path& path, const ConvertOptions&
   return read;
 }
 
+// Adds what facts.json says to the options, which come first.
+ConvertOptions completed(ConvertOptions options, const ExportedFolder& folder) {
+  refuse_if(!options.decoder.empty(),
+            "{}: a second program was given: {} names all programs of the folder: drop it",
+            quote(options.decoder.string()), quote(folder.facts.string()));
+  options.decoder = folder.decoder;
+  if (options.sound.empty()) options.sound = folder.sound;
+  if (options.source.output_indices.empty()) options.source.output_indices = folder.output_indices;
+  if (options.source.functions.empty()) options.source.functions = folder.functions;
+  if (options.source.encoded.empty()) options.source.encoded = folder.encoded;
+  options.expect.insert(options.expect.end(), folder.samples.begin(), folder.samples.end());
+  return options;
+}
+
+// Checks that the program reads the ids that facts.json says, and takes over its other facts.
+void apply_facts(const ExportedFolder& folder, Recognised& model) {
+  const uint32_t vocab_size = model.graph.inputs[0].vocab_size;
+  refuse_if(folder.vocab_size != 0 && vocab_size != folder.vocab_size,
+            "{}: field 'vocab_size' is {}, but {} reads {}: the files are of two exports: run "
+            "arenite_export.py again",
+            quote(folder.facts.string()), folder.vocab_size, quote(folder.program.string()),
+            vocab_size == 0 ? "no token ids" : fmt::format("ids below {}", vocab_size));
+  if (folder.has_tokenizer) model.tokenizer.files = kEncoderTokenizers;
+  model.tokenizer.lowers_case = folder.lowers_case;
+  model.account.given.push_back(fmt::format("{}: {}", quote(folder.facts.string()), folder.origin));
+  for (const std::string& note : folder.notes) model.account.assumed.push_back(printable(note));
+}
+
 // CPU names used by compilers, boards and users, in lower-case letters and digits only, with their
 // targets. The first match counts.
 constexpr std::pair<std::string_view, const char*> kCpuNames[] = {
@@ -368,11 +397,16 @@ void check_angles(const TransformerSpec& spec, const std::string& path) {
       path, spec.positions_max, angles, angles_max);
 }
 
-Conversion convert_model(const std::filesystem::path& path, const std::string& name,
-                         const ConvertOptions& options, const std::vector<Target>& targets) {
+Conversion convert_model(const std::filesystem::path& given_path, const std::string& name,
+                         const ConvertOptions& given, const std::vector<Target>& targets) {
   Conversion conversion;
   report_progress("reading");
+  const std::optional<ExportedFolder> folder = read_exported_folder(given_path);
+  const ConvertOptions options = folder ? completed(given, *folder) : given;
+  const std::filesystem::path& path = folder ? folder->program : given_path;
+  conversion.expect = options.expect;
   conversion.model = recognise_at(path, options);
+  if (folder) apply_facts(*folder, conversion.model);
   name_columns(conversion.model, path, options);
   conversion.account = conversion.model.account;
   const std::string quoted = quote(path.string());

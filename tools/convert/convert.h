@@ -65,6 +65,7 @@ struct Conversion : ConvertedModel {
   std::vector<TypeFallback> fallbacks;       // matrices that could not have the wanted type
   std::vector<TypeChoice> choices;           // with a budget: those of all matrices without a rule
   std::optional<Quantization> quantization;  // if weights or caches are quantized
+  std::vector<AuthorFiles> expect;           // those of the options, and a folder's samples
 
   // The facts of this kind of model, or null.
   const TransformerSpec* transformer() const { return std::get_if<TransformerSpec>(&model.facts); }
@@ -81,8 +82,8 @@ struct Conversion : ConvertedModel {
 std::vector<Target> parse_targets(const std::string& text);
 
 // Reads the model at `path`, packs it, and compares it in this process with the graph on every
-// target that this CPU runs, also token by token if the model supports it. Throws InputError for
-// bad input.
+// target that this CPU runs, also token by token if the model supports it. A folder with a
+// facts.json (exported_folder.h) completes the options. Throws InputError for bad input.
 Conversion convert_model(const std::filesystem::path& path, const std::string& name,
                          const ConvertOptions& options, const std::vector<Target>& targets);
 

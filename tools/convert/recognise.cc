@@ -14,6 +14,7 @@
 #include "convert/files/error.h"
 #include "convert/gguf/gguf_file.h"
 #include "convert/modules/attention_modules.h"
+#include "convert/open/exported_folder.h"
 
 namespace arenite::convert {
 namespace {
@@ -65,7 +66,7 @@ auto read_or_advise(const Opened& model, const Read& read) {
     return read();
   } catch (const UnsupportedError& error) {
     if (model.config->contains("quantization_config")) throw;  // PyTorch lacks the type, too
-    throw UnsupportedError("{}\n{}", error.what(), export_lines(model));
+    throw UnsupportedError("{}\n{}", error.what(), export_advice(model.folder));
   }
 }
 

@@ -62,6 +62,7 @@ struct AuthorFiles {
   std::vector<std::string> lengths{};  // of sequences (lengths_of_inputs); empty: all tokens
   // for the other inputs, also as NAME=FILE (files_of_inputs)
   std::vector<std::string> more_inputs{};
+  std::string listed_in{};  // the place of a facts.json that names them, for messages
 };
 
 struct AuthorCheck {

@@ -44,11 +44,6 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
 bool is_encoder_type(std::string_view model_type);
 std::string encoder_types();
 
-// Returns the lines of Python that export an unsupported transformers folder as a program, and the
-// command that converts the result. `pooled` is the Python expression of the sentence's row, given
-// the last hidden states "{}"; empty: the class's own results. REQUIRES: the folder has a config.
-std::string export_lines(const Opened& model, const std::string& pooled = "");
-
 // A folder of the sentence-transformers library: an encoder of transformers and a list of modules
 // that compute one vector per text from its rows: Transformer and Pooling, then Dense, LayerNorm,
 // Normalize and Dropout in any order.

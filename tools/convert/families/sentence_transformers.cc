@@ -14,6 +14,7 @@
 #include "convert/files/error.h"
 #include "convert/files/json_file.h"
 #include "convert/files/memory.h"
+#include "convert/open/exported_folder.h"
 #include "convert/spec/config_fields.h"
 #include "convert/spec/model_tensors.h"
 
@@ -120,16 +121,15 @@ uint32_t tokenizer_length(const fs::path& folder, uint32_t positions_max) {
 struct Mode {
   const char* name;
   SelectKind pooling;
-  const char* python;  // of the hidden states "{}"; empty: no short form
 };
 constexpr Mode kModes[] = {
     // Several of the old fields may be true; the rows are then concatenated in this order.
-    {"cls", SelectKind::kFirst, "{}[:, 0]"},
-    {"max", SelectKind::kMax, "{}.amax(1)"},
-    {"mean", SelectKind::kMean, "{}.mean(1)"},
-    {"mean_sqrt_len_tokens", SelectKind::kMeanSqrtLength, ""},
-    {"weightedmean", SelectKind::kWeightedMean, ""},
-    {"lasttoken", SelectKind::kLast, "{}[:, -1]"},
+    {"cls", SelectKind::kFirst},
+    {"max", SelectKind::kMax},
+    {"mean", SelectKind::kMean},
+    {"mean_sqrt_len_tokens", SelectKind::kMeanSqrtLength},
+    {"weightedmean", SelectKind::kWeightedMean},
+    {"lasttoken", SelectKind::kLast},
 };
 
 // Returns "pooling_mode_cls_token", but "pooling_mode_lasttoken".
@@ -296,23 +296,6 @@ TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
                          HeadUse::kDrop);
 }
 
-// Returns a Python expression for the modules after the transformer, applied to its last hidden
-// states "{}"; for unusual modules, the hidden states alone.
-std::string pooled_in_python(const std::vector<Module>& modules, uint32_t width) {
-  const std::vector<SelectKind> poolings = read_pooling_modes(modules[1].folder, width);
-  std::string pooled;
-  for (const Mode& mode : kModes) {
-    if (poolings.size() == 1 && poolings[0] == mode.pooling) pooled = mode.python;
-  }
-  for (size_t i = 2; i < modules.size() && !pooled.empty(); ++i) {
-    if (modules[i].kind == "Dropout") continue;
-    pooled = modules[i].kind == "Normalize"
-                 ? fmt::format("torch.nn.functional.normalize({}, dim=-1)", pooled)
-                 : "";
-  }
-  return pooled.empty() ? "{}  # without pooling" : pooled;
-}
-
 // `options` may repeat the module's pooling if it is one of the option's choices.
 void read_sentence_pooling(const fs::path& folder, const ModelOptions& options,
                            TransformerSpec& spec) {
@@ -349,11 +332,7 @@ SentenceTransformers read_sentence_transformers(const Opened& opened, const Mode
   try {
     model.spec = read_transformer(opened, modules[0].folder, options);
   } catch (const UnsupportedError& error) {
-    const Opened transformer = open_model(modules[0].folder);
-    ConfigFields config = transformer.config_fields();
-    const uint32_t width = read_size(config, {"hidden_size", 0, "d_model"});
-    throw UnsupportedError("{}\n{}", error.what(),
-                           export_lines(transformer, pooled_in_python(modules, width)));
+    throw UnsupportedError("{}\n{}", error.what(), export_advice(folder));
   }
   read_text_settings(modules[0].folder, model);
   read_sentence_pooling(modules[1].folder, options, model.spec);

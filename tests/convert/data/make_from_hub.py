@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the folders of from_hub: what tools/python/arenite_export.py writes for small models with
+random weights, one of a family that `arenite convert` does not read itself and one of two inputs.
+
+Usage: make_from_hub.py [NAME...]     (PyTorch 2.14, transformers 5, tokenizers)
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import tokenizers
+import torch
+import transformers
+
+from save_cases import save_program
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPT = HERE.parents[2] / "tools/python/arenite_export.py"
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "pump", "is", "loud", "quiet", "##er", "."]
+PIECES = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581the", -1.0), ("\u2581pump", -2.0),
+          ("\u2581is", -2.0), ("\u2581loud", -2.5), ("er", -3.0)]
+
+
+def classifier():
+    model = transformers.AlbertForSequenceClassification(transformers.AlbertConfig(
+        vocab_size=len(WORDS), embedding_size=6, hidden_size=8, intermediate_size=12,
+        num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=20,
+        id2label={0: "calm", 1: "worn", 2: "broken"},
+        label2id={"calm": 0, "worn": 1, "broken": 2}))
+    words = tokenizers.Tokenizer(tokenizers.models.WordPiece(
+        {word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    words.normalizer = tokenizers.normalizers.BertNormalizer()
+    words.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    words.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    words.decoder = tokenizers.decoders.WordPiece()
+    words.add_special_tokens(WORDS[:4])
+    return model, words
+
+
+def translator():
+    model = transformers.T5ForConditionalGeneration(transformers.T5Config(
+        vocab_size=len(PIECES), d_model=8, d_kv=4, d_ff=12, num_layers=1, num_decoder_layers=1,
+        num_heads=2, relative_attention_num_buckets=4, relative_attention_max_distance=8,
+        decoder_start_token_id=0))
+    pieces = tokenizers.Tokenizer(tokenizers.models.Unigram(PIECES, unk_id=2))
+    pieces.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    pieces.decoder = tokenizers.decoders.Metaspace()
+    pieces.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)])
+    pieces.add_special_tokens(["<pad>", "</s>"])
+    return model, pieces
+
+
+MODELS = {"classifier": classifier, "translator": translator}
+
+
+def main(names):
+    for name in names or MODELS:
+        torch.manual_seed(len(name))
+        model, tokenizer = MODELS[name]()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                steps = torch.randint(-8, 9, parameter.shape) / 16
+                is_gain = parameter.ndim == 1 and bool((parameter == 1).all())
+                parameter.copy_(1 + steps / 4 if is_gain else steps)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            tokenizer.save(os.path.join(folder, "tokenizer.json"))
+            subprocess.run([sys.executable, SCRIPT, folder, "-o", HERE / "from_hub" / name],
+                           check=True)
+        program = HERE / "from_hub" / name / "model.pt2"
+        save_program(torch.export.load(program), str(program))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

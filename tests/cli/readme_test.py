@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / folder / "README.md" for folder in (
     ".", "tools/convert", "runtime", "examples/quantization", "examples/debugging",
-    "examples/from_onnx")]
+    "examples/from_onnx", "examples/from_hub")]
 TRANSCRIPT = re.compile(r"(?<=```\n)\$ build/arenite.*?(?=```\n)", re.S)
 DOTS = "...\n"
 SKIPPED = 77
@@ -69,6 +69,7 @@ def in_fresh_folder(program, work):
         (folder / "build/arenite").symlink_to(Path(program).resolve())
         (folder / "models").symlink_to(ROOT / "models")
         (folder / "examples").symlink_to(ROOT / "examples")
+        (folder / "tests").symlink_to(ROOT / "tests")
         return work(folder)
 
 

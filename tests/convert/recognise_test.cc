@@ -42,7 +42,7 @@ TEST(Recognise, KnowsEncodersByFilesInThem) {
 TEST(Recognise, MpnetIsAnEncoderToBeRefused) {
   EditedEncoder encoder("bert_sequence");
   encoder.config["model_type"] = "mpnet";
-  EXPECT_TRUE(refuses([&] { model_at(encoder.write()); }, {"mpnet", "export it with PyTorch"}));
+  EXPECT_TRUE(refuses([&] { model_at(encoder.write()); }, {"mpnet", "arenite_export.py"}));
 }
 
 template <typename Spec>

@@ -25,8 +25,9 @@ std::string formats() {
       "state dicts of published programs: nanoGPT, Meta's Llama, those of a book and a lecture.\n"
       "\nEncoders: a Hugging Face folder ({}; with the head of its class, too), one of "
       "sentence-transformers, and state dicts of BERT, The Annotated Transformer and "
-      "torch.nn.TransformerEncoder. What is not known is refused with the lines of Python that "
-      "export it.\n"
+      "torch.nn.TransformerEncoder.\n"
+      "\nAny other model of transformers: arenite_export.py, installed in share/arenite, exports "
+      "it to a folder with its tokenizer, its labels and samples that prove the conversion.\n"
       "\nTokenizers: the one in the same file or beside it, unless --tokenizer names another: "
       "tokenizer.json, tokenizer.model, vocab.json, vocab.txt, tokenizer.bin or meta.pkl.\n"
       "\nAttention modules, recognised by their parameters under any prefix:\n{}"
@@ -34,6 +35,8 @@ std::string formats() {
       "\nExamples:\n"
       "  arenite convert model.pt2 -o model.arn\n"
       "  arenite convert all-MiniLM-L6-v2 -o sentences.arn\n"
+      "  python3 arenite_export.py openai/whisper-tiny -o whisper\n"
+      "  arenite convert whisper -o whisper.arn\n"
       "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n",
       convert::decoder_types(), convert::encoder_types(), convert::known_modules());
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts in place: headers, archives, program, CMake package, pkg-config file,
-# pages for man, completions, schemas, notices and the bill of materials.
+# pages for man, completions, schemas, the script that exports models, notices and the bill of
+# materials.
 include(CMakePackageConfigHelpers)
 
 set(arenite_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/arenite")
@@ -13,6 +14,9 @@ if(ARENITE_BUILD_TOOLS)
   set_target_properties(arenite_cli PROPERTIES EXPORT_NAME program)
   install(TARGETS arenite_cli EXPORT arenite-targets
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  # Messages of the program name it there: kScriptFolders of exported_folder.cc.
+  install(FILES "${PROJECT_SOURCE_DIR}/tools/python/arenite_export.py"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/arenite")
   # Man pages, completions of shells and JSON Schemas, which the program writes: now, so that they
   # are there and of this program whatever was built.
   if(NOT CMAKE_CROSSCOMPILING)

@@ -267,6 +267,32 @@ ConvertOptions completed(ConvertOptions options, const ExportedFolder& folder) {
   return options;
 }
 
+// Drops a folder's samples with more tokens than the model takes, as with --context. At least one
+// must remain.
+void drop_long_samples(std::vector<AuthorFiles>& samples, const Graph& graph,
+                       const ExportedFolder& folder) {
+  const auto is_too_long = [&](const AuthorFiles& sample) {
+    std::vector<std::string> files = sample.more_inputs;
+    files.insert(files.begin(), sample.input.string());
+    return std::ranges::any_of(graph.inputs, [&](const GraphInput& input) {
+      const std::string own = files.size() == 1 ? "" : input.name + "=";
+      const auto file = std::ranges::find_if(
+          files, [&](const std::string& text) { return text.starts_with(own); });
+      if (file == files.end() || input.vocab_size == 0 || input.positions_max == 0) return false;
+      const std::vector<uint64_t> shape = NpyArray::read(file->substr(own.size())).shape();
+      return shape.size() == 2 && shape[1] > input.positions_max;
+    });
+  };
+  std::erase_if(samples, [&](const AuthorFiles& sample) {
+    return !sample.listed_in.empty() && is_too_long(sample);
+  });
+  refuse_if(samples.empty(),
+            "{}: all samples have more than {} tokens, the model's longest sequence: export it "
+            "with --context {}",
+            quote(folder.facts.string()), graph.inputs[0].positions_max,
+            graph.inputs[0].positions_max);
+}
+
 // Checks that the program reads the ids that facts.json says, and takes over its other facts.
 void apply_facts(const ExportedFolder& folder, Recognised& model) {
   const uint32_t vocab_size = model.graph.inputs[0].vocab_size;
@@ -277,7 +303,8 @@ void apply_facts(const ExportedFolder& folder, Recognised& model) {
             vocab_size == 0 ? "no token ids" : fmt::format("ids below {}", vocab_size));
   if (folder.has_tokenizer) model.tokenizer.files = kEncoderTokenizers;
   model.tokenizer.lowers_case = folder.lowers_case;
-  model.account.given.push_back(fmt::format("{}: {}", quote(folder.facts.string()), folder.origin));
+  model.account.given.push_back(
+      fmt::format("{}: {}", folder.facts.filename().string(), folder.origin));
   for (const std::string& note : folder.notes) model.account.assumed.push_back(printable(note));
 }
 
@@ -406,7 +433,10 @@ Conversion convert_model(const std::filesystem::path& given_path, const std::str
   const std::filesystem::path& path = folder ? folder->program : given_path;
   conversion.expect = options.expect;
   conversion.model = recognise_at(path, options);
-  if (folder) apply_facts(*folder, conversion.model);
+  if (folder) {
+    apply_facts(*folder, conversion.model);
+    drop_long_samples(conversion.expect, conversion.model.graph, *folder);
+  }
   name_columns(conversion.model, path, options);
   conversion.account = conversion.model.account;
   const std::string quoted = quote(path.string());

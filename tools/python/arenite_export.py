@@ -24,8 +24,10 @@ import warnings
 os.environ.setdefault("USE_HUB_KERNELS", "0")  # kernels of the hub cannot be exported
 
 import numpy  # noqa: E402
+import safetensors.torch  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from transformers.utils.hub import cached_file  # noqa: E402
 
 FORMAT = 1       # of facts.json
 CONTEXT = 512    # tokens at most, if nothing else is said
@@ -34,24 +36,18 @@ EXAMPLE = 16     # tokens of the example that is exported
 WRONG = 1e-3     # a larger share of the largest output is another model
 
 TASKS = {
-    "audio": "AutoModelForAudioClassification", "choice": "AutoModelForMultipleChoice",
-    "classify": "AutoModelForSequenceClassification", "ctc": "AutoModelForCTC",
-    "features": "AutoModel", "generate": "AutoModelForCausalLM",
-    "image": "AutoModelForImageClassification", "masked": "AutoModelForMaskedLM",
-    "question": "AutoModelForQuestionAnswering", "segment": "AutoModelForSemanticSegmentation",
-    "speech": "AutoModelForSpeechSeq2Seq", "tokens": "AutoModelForTokenClassification",
-    "translate": "AutoModelForSeq2SeqLM",
-    "image-part": "AutoModel", "text-part": "AutoModel",  # of a model of images and texts
-}
+    "audio": "AudioClassification", "choice": "MultipleChoice", "ctc": "CTC",
+    "classify": "SequenceClassification", "generate": "CausalLM", "image": "ImageClassification",
+    "masked": "MaskedLM", "question": "QuestionAnswering", "segment": "SemanticSegmentation",
+    "speech": "SpeechSeq2Seq", "tokens": "TokenClassification", "translate": "Seq2SeqLM",
+    "features": "", "image-part": "", "text-part": ""}  # parts of a model of images and texts
 CONFIGS = ["config.json", "generation_config.json", "preprocessor_config.json"]
 TOKENIZERS = ["tokenizer.json", "vocab.txt", "tokenizer.model", "vocab.json"]
 BESIDE_TOKENIZERS = ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                      "merges.txt", "spiece.model", "sentencepiece.bpe.model"]
 # What torch says, and what to write instead.
 ADVICE = [
-    (r"No module named|requires the .* library|ImportError",
-     "install the package that is named; if it brings kernels of its own, as Mamba's do, use the "
-     "plain PyTorch code of the same layers"),
+    (r"No module named|requires the .* library|ImportError", "install the package that is named"),
     (r"data-dependent|unbacked|nonzero|\bu\d+\b|control flow|Dynamic slicing",
      "its code chooses by the values of a tensor (an `if`, a boolean mask as an index, `nonzero`, "
      "`.item()`): compute all rows and select with torch.where, or export the part before it"),
@@ -62,8 +58,8 @@ ADVICE = [
 ]
 POOLINGS = {
     "cls": lambda x: x[:, 0], "max": lambda x: x.amax(1), "mean": lambda x: x.mean(1),
-    "mean_sqrt_len_tokens": lambda x: x.sum(1) * x.shape[1] ** -0.5,
-    "lasttoken": lambda x: x[:, -1]}
+    "lasttoken": lambda x: x[:, -1],
+    "mean_sqrt_len_tokens": lambda x: x.sum(1) * x.shape[1] ** -0.5}
 
 
 class Problem(Exception):
@@ -108,21 +104,23 @@ def last_of_encoder_decoder(model, **inputs):
     return model.classification_head(model.model(**inputs, return_dict=False)[0][:, -1])
 
 
-def text_part(model, **inputs):
-    if model.config.model_type.startswith("clip"):  # it looks for the token that ends the text
-        hidden = model.text_model(**inputs, return_dict=False)[0]
-        return model.text_projection(hidden[:, -1])
-    return own_text_part(model, **inputs)
+def with_lengths(model, input_ids, **inputs):
+    # XLM derives from the ids which of them are padding, unless it is told: here none is.
+    lengths = input_ids.new_full((1,), input_ids.shape[1])
+    return first(model, input_ids=input_ids, lengths=lengths,
+                 attention_mask=torch.ones_like(input_ids), **inputs)
 
 
-def own_text_part(model, **inputs):
-    output = model.get_text_features(**inputs)
-    return output if torch.is_tensor(output) else output.pooler_output
+def part(name):
+    def features(model, **inputs):
+        output = getattr(model, f"get_{name}_features")(**inputs)
+        return output if torch.is_tensor(output) else output.pooler_output
+    return features
 
 
-def image_part(model, **inputs):
-    output = model.get_image_features(**inputs)
-    return output if torch.is_tensor(output) else output.pooler_output
+def clip_text(model, **inputs):
+    # The class looks for the token that ends the text; here it is the last one.
+    return model.text_projection(model.text_model(**inputs, return_dict=False)[0][:, -1])
 
 
 # ---- loading ----
@@ -132,7 +130,6 @@ def file_of(where, name):
     if os.path.isdir(where):
         path = pathlib.Path(where, name)
         return path if path.is_file() else None
-    from transformers.utils.hub import cached_file
     try:
         path = cached_file(where, name, _raise_exceptions_for_missing_entries=False)
     except OSError:
@@ -146,15 +143,12 @@ def json_of(where, name):
 
 
 def class_of(config, task):
-    if task:
-        return getattr(transformers, TASKS[task])
-    for name in getattr(config, "architectures", None) or []:
-        if hasattr(transformers, name):
-            return getattr(transformers, name)
-        for auto, place in (getattr(config, "auto_map", None) or {}).items():
-            if str(place).endswith("." + name):
-                return getattr(transformers, auto)
-    return transformers.AutoModel
+    names = [] if task else getattr(config, "architectures", None) or []
+    autos = [auto for auto, place in (getattr(config, "auto_map", None) or {}).items()
+             if any(str(place).endswith("." + name) for name in names)]
+    known = [name for name in names + autos if hasattr(transformers, name)]
+    task_class = "AutoModelFor" + TASKS[task] if TASKS.get(task) else "AutoModel"
+    return getattr(transformers, (known + [task_class])[0])
 
 
 def load(where, task, trust, subfolder=""):
@@ -164,10 +158,9 @@ def load(where, task, trust, subfolder=""):
         model = class_of(config, task).from_pretrained(
             where, attn_implementation="eager", dtype=torch.float32, **place)
     except Exception as error:
-        raise Problem(f"{where}: cannot be loaded: {error}\n"
-                      "  expected a folder as save_pretrained writes it, or a name on the hub; "
-                      "--task says which class it is, --trust-remote-code that its own Python "
-                      "code may run") from error
+        raise Problem(f"{where}: cannot be loaded: {error}\n  expected a folder as "
+                      "save_pretrained writes it, or a name on the hub; --trust-remote-code runs "
+                      "its own Python code") from error
     for part in model.modules():
         if getattr(part, "config", None) is not None:
             part.config.use_cache = False
@@ -193,14 +186,10 @@ def module_after_pooling(where, kind, path):
         return lambda x: torch.nn.functional.normalize(x, dim=-1)
     if kind not in ("Dense", "LayerNorm") or config.get("use_residual"):
         raise Problem(f"{where}: modules.json has {kind}, {config}: expected Dense, LayerNorm, "
-                      "Normalize or Dropout after the pooling; --task features exports the model "
-                      "without them")
+                      "Normalize or Dropout after the pooling; --task features leaves them out")
     file = file_of(where, f"{path}/model.safetensors")
-    if file:
-        from safetensors.torch import load_file
-        weights = load_file(file)
-    else:
-        weights = torch.load(file_of(where, f"{path}/pytorch_model.bin"), weights_only=True)
+    weights = (safetensors.torch.load_file(file) if file else
+               torch.load(file_of(where, f"{path}/pytorch_model.bin"), weights_only=True))
     layer = (torch.nn.LayerNorm(config["dimension"]) if kind == "LayerNorm" else torch.nn.Linear(
         config["in_features"], config["out_features"], config.get("bias", True)))
     layer.load_state_dict({name.split(".")[-1]: value.float() for name, value in weights.items()})
@@ -233,11 +222,9 @@ def load_sentences(where, trust, modules):
 
     source = Source(model, where, embed, folder=folder, options={"pooling": modes})
     settings = json_of(where, "config_sentence_transformers.json") or {}
-    prompts = {name: text for name, text in (settings.get("prompts") or {}).items() if text}
-    if prompts:
-        source.notes.append("texts may begin with one of its prompts, which you put there: "
-                            f"{json.dumps(prompts)}, {settings.get('default_prompt_name')} if "
-                            "nothing else is said")
+    if any((settings.get("prompts") or {}).values()):
+        source.notes.append("you put one of its prompts before each text: " + json.dumps(
+            {name: settings.get(name) for name in ("prompts", "default_prompt_name")}))
     text = json_of(where, os.path.join(folder, "sentence_bert_config.json")) or {}
     source.context = text.get("max_seq_length")
     if text.get("do_lower_case"):
@@ -253,17 +240,22 @@ def load_source(where, task, trust):
     model, name = source.model, type(source.model).__name__
     config = getattr(model.config, "text_config", model.config)
     ends_with = getattr(config, "eos_token_id", None)
-    if task == "text-part":
-        source.call, source.reference, source.ends_with = text_part, own_text_part, ends_with
-    elif task == "image-part":
-        source.call = image_part
+    is_clip = name.startswith("CLIP")
+    if is_clip and ends_with == 2:  # in old configs: it is the last id of the vocabulary
+        ends_with = config.vocab_size - 1
+    if task in ("text-part", "image-part"):
+        source.call = part(task.split("-")[0])
+        if is_clip and task == "text-part":
+            source.call, source.reference, source.ends_with = clip_text, source.call, ends_with
     elif hasattr(model, "get_text_features") and hasattr(model, "get_image_features"):
         raise Problem(f"{where}: {name} reads images and texts: expected --task image-part or "
                       "--task text-part, one for each file of Arenite")
-    elif name.endswith("TextModelWithProjection") and name.startswith("CLIP"):
-        source.call, source.reference, source.ends_with = text_part, first, ends_with
+    elif is_clip and name.endswith("TextModelWithProjection"):
+        source.call, source.reference, source.ends_with = clip_text, first, ends_with
     elif name.endswith("ForQuestionAnswering"):
         source.call = answers
+    elif "lengths" in inspect.signature(model.forward).parameters:
+        source.call, source.reference = with_lengths, first
     elif name.endswith("ForMultipleChoice"):
         source.call = choices
     elif name.endswith("ForSequenceClassification") and hasattr(model, "score"):
@@ -278,21 +270,18 @@ def load_source(where, task, trust):
 
 def nested(config, names, fallback=None):
     """The first of these fields that the config or one of its parts has."""
-    for name in names:
-        for part in ("", "text_config", "vision_config", "backbone_config", "audio_config"):
-            value = getattr(getattr(config, part, None) if part else config, name, None)
-            if value is not None:
-                return value
-    return fallback
+    parts = [config] + [getattr(config, f"{part}_config", None) for part in (
+        "text", "vision", "backbone", "audio")]
+    return next((getattr(part, name) for name in names for part in parts
+                 if getattr(part, name, None) is not None), fallback)
 
 
 def image_shape(config, settings):
-    size = nested(config, ["image_size"])
-    size = settings.get("crop_size") or settings.get("size") or 224 if size is None else size
+    size = nested(config, ["image_size"]) or settings.get("crop_size") or settings.get("size", 224)
     if isinstance(size, dict):
         size = [size.get(side, size.get("shortest_edge", 224)) for side in ("height", "width")]
-    return [1, nested(config, ["num_channels"], 3),
-            *(size if isinstance(size, (list, tuple)) else (size, size))]
+    sides = size if isinstance(size, (list, tuple)) else (size, size)
+    return [1, nested(config, ["num_channels"], 3), *sides]
 
 
 class Inputs:
@@ -335,11 +324,14 @@ class Inputs:
         if (config.is_encoder_decoder and "decoder_input_ids" in names and
                 source.call is not last_of_encoder_decoder):
             self.most["decoder_input_ids"] = self.context
-        special = {value for name, value in config.to_dict().items() if name.endswith("token_id")}
+        special = {value for part_of in (config, getattr(config, "text_config", config))
+                   for name, value in part_of.to_dict().items() if name.endswith("token_id")}
+        special.add(source.ends_with)
         rows = min(nested(config, ["vocab_size"], 2), 30000)
         self.tokens = [token for token in range(rows) if token not in special]
         self.unit = 6400 if main == "input_values" else EXAMPLE  # of the example
-        self.shrink_context()
+        with torch.no_grad():
+            self.shrink_context()
 
     def make(self, length):
         """Inputs of `length` tokens; the decoder's are fewer."""
@@ -367,10 +359,8 @@ class Inputs:
         """Positions may begin after others, as RoBERTa's do: the longest text is tried."""
         for _ in range(8 if self.main == "input_ids" else 0):
             try:
-                with torch.no_grad():
-                    self.source.call(self.source.model, **self.make(self.context))
-                return
-            except (IndexError, RuntimeError, ValueError):
+                return self.source.call(self.source.model, **self.make(self.context))
+            except Exception:  # pylint: disable=broad-except
                 self.context -= 1
                 self.most = {name: self.context for name in self.most}
 
@@ -443,20 +433,21 @@ def samples_of(source, inputs, program, example, dynamic):
     return samples
 
 
-def export_any(source, inputs):
-    """The first program that torch makes and that computes what the model does."""
+def export_any(source, inputs, file):
+    """Saves the first program that torch makes and that computes what the model does."""
     errors = []
     for dynamic in (True, False) if inputs.most else (False,):
         for strict in (False, True):
             try:
                 program, example = export(source, inputs, dynamic, strict)
                 samples = samples_of(source, inputs, program, example, dynamic)
+                torch.export.save(program, file)
             except Exception as error:  # pylint: disable=broad-except
                 errors.append(error)
                 continue
             if inputs.most and not dynamic:
                 source.notes.append(f"it takes the example's lengths alone: {errors[0]}"[:300])
-            return program, samples
+            return samples
     text = "\n".join(f"{type(error).__name__}: {error}" for error in errors)
     advice = next(advice for sign, advice in ADVICE if re.search(sign, text))
     raise Problem(f"{source.where}: torch cannot export it: {text.splitlines()[0][:300]}\n"
@@ -482,17 +473,8 @@ def carry_files(source, trust, folder):
             source.notes.append(f"its tokenizer is carried as it is: {error}"[:300])
 
 
-def vocabulary_of(source, inputs):
-    """Rows of the table that reads the ids; 0 if there is none, or several."""
-    if inputs.main != "input_ids" or hasattr(source.model.config, "text_config"):
-        return 0
-    return getattr(source.model.get_input_embeddings(), "num_embeddings", 0)
-
-
-def write_folder(source, inputs, program, samples, folder, trust):
-    folder.mkdir(parents=True, exist_ok=True)
+def write_folder(source, inputs, samples, folder, trust):
     carry_files(source, trust, folder)
-    torch.export.save(program, folder / "model.pt2")
     listed = []
     for number, (given, expected) in enumerate(samples):
         names = {name: f"sample{number}_{name}.npy" for name in given}
@@ -504,11 +486,13 @@ def write_folder(source, inputs, program, samples, folder, trust):
     license_of = re.compile(r"\A---\n(?:.*\n)*?license:[ \t]*(\S+)")
     found = card and license_of.search(card.read_text(encoding="utf-8", errors="replace"))
     has_ids = any(name.endswith("input_ids") for name in inputs.most)
+    table = (source.model.get_input_embeddings() if inputs.main == "input_ids" and
+             not hasattr(source.model.config, "text_config") else None)
     facts = {
         "format": FORMAT, "family": source.model.config.model_type,
         "class": type(source.model).__name__, "license": found[1] if found else None,
         "transformers": transformers.__version__, "torch": torch.__version__,
-        "programs": ["model.pt2"], "vocab_size": vocabulary_of(source, inputs),
+        "programs": ["model.pt2"], "vocab_size": getattr(table, "num_embeddings", 0),
         "tokenizer": has_ids and any((folder / name).exists() for name in TOKENIZERS),
         "options": source.options, "samples": listed, "notes": source.notes}
     (folder / "facts.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -516,14 +500,13 @@ def write_folder(source, inputs, program, samples, folder, trust):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", help="a folder, or a name on the hub")
-    parser.add_argument("-o", "--output", required=True, type=pathlib.Path,
-                        help="the folder to write")
-    parser.add_argument("--task", choices=sorted(TASKS), help="by default what its config says")
-    parser.add_argument("--context", type=int, help="longest sequence, in tokens or samples; "
-                        f"{CONTEXT} and {SAMPLES}, or what the model takes, if not given")
-    parser.add_argument("--trust-remote-code", action="store_true",
-                        help="run Python code of the model's own folder")
+    add = parser.add_argument
+    add("model", help="a folder, or a name on the hub")
+    add("-o", "--output", required=True, type=pathlib.Path, help="the folder to write")
+    add("--task", choices=sorted(TASKS), help="by default what its config says")
+    add("--context", type=int, help=f"longest sequence: {CONTEXT} tokens, {SAMPLES} samples, or "
+        "what the model takes, if not given")
+    add("--trust-remote-code", action="store_true", help="run Python code of the model's folder")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
@@ -532,9 +515,9 @@ def main():
             raise Problem(f"{arguments.output} is the model itself: expected another folder")
         source = load_source(arguments.model, arguments.task, arguments.trust_remote_code)
         inputs = Inputs(source, arguments.task, arguments.context)
-        program, samples = export_any(source, inputs)
-        write_folder(source, inputs, program, samples, arguments.output,
-                     arguments.trust_remote_code)
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        samples = export_any(source, inputs, arguments.output / "model.pt2")
+        write_folder(source, inputs, samples, arguments.output, arguments.trust_remote_code)
     except Problem as problem:
         sys.exit(f"arenite_export: {problem}")
     for note in source.notes:

@@ -15,6 +15,7 @@
 #include "convert/graph/graph.h"
 #include "convert/graph/interpreter.h"
 #include "convert/program/program.h"
+#include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
@@ -55,15 +56,6 @@ struct ConvertedModel {
 // more than `relative_error_max` of the largest one.
 void check_conversion(ConvertedModel& conversion, const std::string& path,
                       const std::vector<Target>& targets, double relative_error_max);
-
-struct AuthorFiles {
-  std::filesystem::path input;         // .npy
-  std::filesystem::path outputs;       // .npy
-  std::vector<std::string> lengths{};  // of sequences (lengths_of_inputs); empty: all tokens
-  // for the other inputs, also as NAME=FILE (files_of_inputs)
-  std::vector<std::string> more_inputs{};
-  std::string listed_in{};  // the place of a facts.json that names them, for messages
-};
 
 struct AuthorCheck {
   uint64_t sequences = 0;

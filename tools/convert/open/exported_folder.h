@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "convert/check/converted_model.h"
 #include "convert/spec/model_options.h"
 
 namespace arenite::convert {

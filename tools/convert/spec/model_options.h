@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,16 @@ struct ModelOptions {
 
   // Whether an option is set that only applies to attention modules.
   bool has_module_options() const { return module || features != 0 || mask_ones; }
+};
+
+// Inputs of a model, and what its author's own code gives for them.
+struct AuthorFiles {
+  std::filesystem::path input;         // .npy
+  std::filesystem::path outputs;       // .npy
+  std::vector<std::string> lengths{};  // of sequences (lengths_of_inputs); empty: all tokens
+  // for the other inputs, also as NAME=FILE (files_of_inputs)
+  std::vector<std::string> more_inputs{};
+  std::string listed_in{};  // the place of a facts.json that names them, for messages
 };
 
 const char* name(PoolingChoice choice);          // as in options and configs: "pooler"

@@ -414,8 +414,10 @@ std::vector<Target> parse_targets(const std::string& text) {
 }
 
 void check_angles(const TransformerSpec& spec, const std::string& path) {
-  if (!spec.rope) return;
-  const uint64_t angles = uint64_t{spec.positions_max} * spec.rope->rotary_dim;
+  uint64_t angles = 0;
+  for (const std::optional<RopeSpec>& rope : {spec.rope, spec.local_rope}) {
+    if (rope) angles += uint64_t{spec.positions_max} * rope->rotary_dim;
+  }
   const uint64_t angles_max = kAnglesBase + kAnglesPerWeight * weights_of(spec);
   if (angles <= angles_max) return;
   throw InputError(

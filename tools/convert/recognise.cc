@@ -160,7 +160,7 @@ Recognised recognise(const Opened& model, const ModelOptions& options) {
   Recognised read = form.read(model, options);
   read.form = form.name;
   if (auto* spec = std::get_if<TransformerSpec>(&read.facts)) {
-    refuse_if(spec->is_decoder && options.pooling,
+    refuse_if((spec->is_decoder || form.read == read_decoder) && options.pooling,
               "{}: --pooling is for encoders, and this is a decoder: drop the option",
               model.where());
     read.tokenizer.bos_id = spec->bos_id;

@@ -134,7 +134,7 @@ TEST_F(HfConfig, RefusesSettingsThatChangeTheComputation) {
 TEST_F(HfConfig, RefusesModelTypesItDoesNotKnow) {
   EXPECT_TRUE(refuses_field(
       "model_type", "mamba",
-      {"\"mamba\"", "a decoder (gpt2, gpt_neox", "gemma)", "an encoder (bert, distilbert"}));
+      {"\"mamba\"", "a decoder (gpt2, gpt_neox", "nemotron)", "an encoder (bert, distilbert"}));
   EXPECT_TRUE(refuses_field("model_type", 7, {"is 7", "expected a string"}));
   EXPECT_TRUE(refuses_field("model_type", nullptr, {"'model_type' is missing"}));
 }

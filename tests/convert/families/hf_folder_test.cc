@@ -138,11 +138,12 @@ TEST_F(HfFolder, AClassWithoutAHeadGivesHiddenStates) {
   EXPECT_TRUE(spec_of("LlamaModel", false).is_headless);
   EXPECT_FALSE(spec_of("LlamaForCausalLM", true).is_headless);
   EXPECT_TRUE(refuses([&] { spec_of("LlamaForCausalLM", false); }, {"missing", "lm_head.weight"}));
-  for (const char* other : {"LlamaForSequenceClassification", "LlamaForTokenClassification",
-                            "LlamaForQuestionAnswering", "LlamaForRewardModel"}) {
+  for (const char* other : {"LlamaForQuestionAnswering", "LlamaForRewardModel"}) {
     EXPECT_TRUE(refuses([&] { spec_of(other, true); },
                         {"'architectures'", other, "...ForCausalLM", "arenite_export.py"}));
   }
+  EXPECT_TRUE(refuses([&] { spec_of("LlamaForSequenceClassification", true); },
+                      {"'classifier.weight' is missing"}));
   EXPECT_TRUE(refuses([&] { spec_of("LlamaDoubleHeadsModel", true); },
                       {"'architectures'", "two outputs", "...LMHeadModel"}));
 }

@@ -50,7 +50,7 @@ TEST_F(Llama2c, ReadsTheHeader) {
     EXPECT_EQ(spec.positions_max, kPositions);
     EXPECT_EQ(spec.kv_heads, kKvHeads);
     EXPECT_TRUE(spec.output.has_value());
-    EXPECT_EQ(spec.layers[0].attention_norm.epsilon, 1e-5);
+    EXPECT_EQ(spec.layers[0].attention_norm->epsilon, 1e-5);
   }
 }
 

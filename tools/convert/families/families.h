@@ -19,11 +19,6 @@
 
 namespace arenite::convert {
 
-// Reads decoders saved by save_pretrained of transformers, by model_type. decoder_types lists the
-// supported ones for messages: "gpt2, llama, ...".
-TransformerSpec read_hf_decoder(const Opened& model);
-std::string decoder_types();
-
 // Tensor names of a BERT layer, in folders and in state dicts.
 inline constexpr LayerNames kBertLayer = {.attention_norm = "attention.output.LayerNorm",
                                           .mlp_norm = "output.LayerNorm",
@@ -34,8 +29,14 @@ inline constexpr LayerNames kBertLayer = {.attention_norm = "attention.output.La
                                           .up = "intermediate.dense",
                                           .down = "output.dense"};
 
-// Whether to keep the head that an encoder's `architectures` names, if any.
+// Whether to keep the head that `architectures` names, if any.
 enum class HeadUse { kKeep, kDrop };
+
+// Reads decoders saved by save_pretrained of transformers, by model_type. decoder_types lists the
+// supported ones for messages: "gpt2, llama, ...".
+TransformerSpec read_hf_decoder(const Opened& model, HeadUse head_use = HeadUse::kKeep);
+bool is_decoder_type(std::string_view model_type);
+std::string decoder_types();
 
 // Reads encoders of transformers, by model_type, with the head that `architectures` names. Drops a
 // language-model head if `options` ask for pooling.

@@ -16,14 +16,15 @@ namespace {
 // Fields that do not change what a model computes, grouped by reason.
 constexpr const char* kHarmless[] = {
     // Act in training only: dropout, initial values, losses, schedules.
-    "attention_dropout", "attention_dropout_prob", "attention_probs_dropout_prob", "attn_dropout",
-    "attn_dropout_prob", "attn_pdrop", "classifier_dropout_prob", "dropout", "drop_path_rate",
-    "emb_dropout", "emb_dropout_prob", "embd_dropout", "embd_pdrop", "embedding_dropout",
-    "ffn_dropout", "gradient_checkpointing", "hidden_dropout", "hidden_dropout_prob",
-    "ignore_index", "init_method_std", "init_std", "initializer_factor", "initializer_range",
-    "label_smoothing", "layerdrop", "loss_type", "mlp_dropout", "neftune_noise_alpha",
-    "output_router_logits", "resid_dropout", "resid_pdrop", "residual_dropout",
-    "router_aux_loss_coef", "use_gradient_checkpointing",
+    "activation_dropout", "attention_dropout", "attention_dropout_prob",
+    "attention_probs_dropout_prob", "attn_dropout", "attn_dropout_prob", "attn_pdrop",
+    "classifier_dropout_prob", "dropout", "drop_path_rate", "emb_dropout", "emb_dropout_prob",
+    "embd_dropout", "embd_pdrop", "embed_dropout", "embedding_dropout", "ffn_dropout",
+    "gradient_checkpointing", "hidden_dropout", "hidden_dropout_prob", "ignore_index",
+    "init_method_std", "init_std", "initializer_factor", "initializer_range", "label_smoothing",
+    "layerdrop", "loss_type", "mlp_dropout", "neftune_noise_alpha", "output_router_logits",
+    "resid_dropout", "resid_pdrop", "residual_dropout", "router_aux_loss_coef",
+    "use_gradient_checkpointing",
     // Provenance of the file, and the programs that use it.
     "_commit_hash", "_from_auto", "_name_or_path", "_num_labels", "architectures", "auto_map",
     "base_model", "finetuning_task", "is_llama_config", "library_name", "license",
@@ -131,6 +132,25 @@ std::optional<HeadKind> read_head_kind(ConfigFields& config) {
   }
   config.refuse("architectures", "the outputs of this class are unknown: expected " + known);
 }
+
+std::vector<bool> windowed_layers(ConfigFields& config, std::vector<bool> otherwise) {
+  const std::vector<std::string> types = config.texts("layer_types");
+  if (types.empty()) return otherwise;
+  if (types.size() != otherwise.size()) {
+    config.refuse("layer_types",
+                  fmt::format("expected {} entries, one for each layer", otherwise.size()));
+  }
+  std::vector<bool> windowed;
+  for (const std::string& type : types) {
+    windowed.push_back(type == "sliding_attention");
+    if (!windowed.back() && type != "full_attention") {
+      config.refuse("layer_types", "expected full_attention or sliding_attention");
+    }
+  }
+  return windowed;
+}
+
+Presence stored_if(bool condition) { return condition ? Presence::kRequired : Presence::kNone; }
 
 void fold_single_type(TransformerSpec& spec) {
   if (spec.token_types != 1) return;

@@ -50,7 +50,13 @@ struct SizeField {
 };
 uint32_t read_size(ConfigFields& config, const SizeField& field);
 
+// Whether each layer has a window, as layer_types says, else as `otherwise` has it. Throws
+// InputError for other types of layers.
+std::vector<bool> windowed_layers(ConfigFields& config, std::vector<bool> otherwise);
+
 // ---- any reader ----
+
+Presence stored_if(bool condition);
 
 // With a single token type, its embedding is the same for all tokens: adds it to the position
 // embedding and drops it. REQUIRES: position_embedding is set.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "convert/graph/graph.h"
@@ -45,15 +46,34 @@ class TransformerGraph {
     return x;
   }
 
+  std::shared_ptr<const AttentionBias> score_terms() {
+    if (spec_.score_bias.empty() || terms_) return terms_;
+    const auto distances = static_cast<uint32_t>(spec_.score_bias.size() / spec_.heads);
+    const AttentionBias whole = {.by = ScoreTerms::kDistances,
+                                 .heads = spec_.heads,
+                                 .positions = (distances + 1) / 2,
+                                 .values = spec_.score_bias};
+    terms_ = std::make_shared<AttentionBias>(first_positions(whole, spec_.positions_max));
+    return terms_;
+  }
+
+  ValueId clip(ValueId x) {
+    if (!spec_.qkv_clip) return x;
+    return graph_.add(graph_.node(x).name + "_clip",
+                      ActivationNode{Activation::kClamp, *spec_.qkv_clip}, {x});
+  }
+
   ValueId attend(const std::string& prefix, const LayerSpec& layer, ValueId input) {
-    ValueId query = graph_.add_linear(prefix + "query", layer.query, input);
-    ValueId key = graph_.add_linear(prefix + "key", layer.key, input);
-    const ValueId value = graph_.add_linear(prefix + "value", layer.value, input);
+    ValueId query = clip(graph_.add_linear(prefix + "query", layer.query, input));
+    ValueId key = clip(graph_.add_linear(prefix + "key", layer.key, input));
+    const ValueId value = clip(graph_.add_linear(prefix + "value", layer.value, input));
     if (layer.query_norm) query = graph_.add_norm(prefix + "query_norm", *layer.query_norm, query);
     if (layer.key_norm) key = graph_.add_norm(prefix + "key_norm", *layer.key_norm, key);
-    if (spec_.rope) {
-      query = graph_.add(prefix + "rope", RotateNode{*spec_.rope, spec_.head_dim}, {query});
-      key = graph_.add(prefix + "rope", RotateNode{*spec_.rope, spec_.head_dim}, {key});
+    const std::optional<RopeSpec>& rope =
+        layer.rotation == Rotation::kLocal ? spec_.local_rope : spec_.rope;
+    if (rope && layer.rotation != Rotation::kNone) {
+      query = graph_.add(prefix + "rope", RotateNode{*rope, spec_.head_dim}, {query});
+      key = graph_.add(prefix + "rope", RotateNode{*rope, spec_.head_dim}, {key});
     }
     const double usual_scale = 1.0 / std::sqrt(static_cast<double>(spec_.head_dim));
     const AttentionNode attention = {
@@ -62,8 +82,10 @@ class TransformerGraph {
         .head_dim = spec_.head_dim,
         .value_dim = spec_.head_dim,
         .scale = spec_.score_scale.value_or(usual_scale),
-        .mask = graph_.add_band(lookback(layer.window), spec_.causal ? 0 : kUnlimited),
+        .mask = graph_.add_band(lookback(layer.window), spec_.causal ? 0 : lookback(layer.window)),
         .slopes = spec_.alibi_slopes,
+        .terms = score_terms(),
+        .score_cap = spec_.score_soft_cap.value_or(0.0),
         .cache = graph_.caches()};
     const ValueId context =
         graph_.add_attention(prefix + "attention", attention, {query, key, value});
@@ -76,6 +98,9 @@ class TransformerGraph {
         layer.gate ? graph_.add_linear(prefix + "gate", *layer.gate, input) : ValueId{0};
     const ValueId up = graph_.add_linear(prefix + "up", layer.up, input);
     ValueId hidden = graph_.add(prefix + "activation", function, {layer.gate ? gates : up});
+    if (spec_.squares_activation) {
+      hidden = graph_.add(prefix + "square", MultiplyNode{}, {hidden, hidden});
+    }
     if (layer.gate) hidden = graph_.add(prefix + "activation", MultiplyNode{}, {hidden, up});
     return graph_.add_linear(prefix + "down", layer.down, hidden);
   }
@@ -83,44 +108,65 @@ class TransformerGraph {
   ValueId add_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
     if (layer.parallel_residual) return add_parallel_layer(prefix, layer, x);
     x = add_residual(
-        prefix + "attention", layer.attention_norm,
+        prefix + "attention", layer.attention_norm, layer.attention_out_norm,
         [&](ValueId input) { return attend(prefix, layer, input); }, x);
     return add_residual(
-        prefix + "mlp", *layer.mlp_norm,
+        prefix + "mlp", layer.mlp_norm, layer.mlp_out_norm,
         [&](ValueId input) { return transform(prefix, layer, input); }, x);
   }
 
-  // Adds one half of a layer, `part`: x + compute(norm(x)), or norm(x + compute(x)).
+  ValueId normed(const std::string& name, const std::optional<NormSpec>& norm, ValueId x) {
+    return norm ? graph_.add_norm(name, *norm, x) : x;
+  }
+
+  // Adds one half of a layer, `part`: x + out_norm(compute(norm(x))), or norm(x + compute(x)).
   template <typename Compute>
-  ValueId add_residual(const std::string& part, const NormSpec& norm, const Compute& compute,
-                       ValueId x) {
-    const ValueId input = spec_.norm_first ? graph_.add_norm(part + "_norm", norm, x) : x;
-    x = graph_.add(part + "_add", AddNode{}, {x, compute(input)});
-    return spec_.norm_first ? x : graph_.add_norm(part + "_norm", norm, x);
+  ValueId add_residual(const std::string& part, const std::optional<NormSpec>& norm,
+                       const std::optional<NormSpec>& out_norm, const Compute& compute, ValueId x) {
+    const ValueId computed = compute(spec_.norm_first ? normed(part + "_norm", norm, x) : x);
+    x = add_to(part + "_add", x, normed(part + "_out_norm", out_norm, computed));
+    return spec_.norm_first ? x : normed(part + "_norm", norm, x);
+  }
+
+  ValueId add_to(const std::string& name, ValueId x, ValueId computed) {
+    if (spec_.residual_scale != 1.0) {
+      computed = graph_.add(name + ".scale", ScaleNode{spec_.residual_scale}, {computed});
+    }
+    return graph_.add(name, AddNode{}, {x, computed});
   }
 
   ValueId add_parallel_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
-    const ValueId normed = graph_.add_norm(prefix + "attention_norm", layer.attention_norm, x);
-    const ValueId attended = attend(prefix, layer, normed);
+    const ValueId input = normed(prefix + "attention_norm", layer.attention_norm, x);
+    const ValueId attended = attend(prefix, layer, input);
     const ValueId mlp_input =
-        layer.mlp_norm ? graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x) : normed;
+        layer.mlp_norm ? graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x) : input;
     const ValueId transformed = transform(prefix, layer, mlp_input);
-    x = graph_.add(prefix + "attention_add", AddNode{}, {x, attended});
-    return graph_.add(prefix + "mlp_add", AddNode{}, {x, transformed});
+    x = add_to(prefix + "attention_add", x, attended);
+    return add_to(prefix + "mlp_add", x, transformed);
   }
 
   // Adds norm(tokens + positions + types), then the projection to the width of the layers.
   ValueId embed_tokens() {
+    const uint32_t width = spec_.token_embedding->columns;
+    const bool come_later = spec_.position_embedding && spec_.position_embedding->columns != width;
     EmbeddingNode embedding = {.tokens = *spec_.token_embedding,
                                .scale = spec_.embedding_scale,
-                               .positions = spec_.position_embedding,
                                .position_offset = spec_.position_offset,
                                .padding_id = spec_.padding_id,
                                .types = spec_.type_embedding};
-    ValueId x =
-        graph_.add_embedding("embedding", std::move(embedding), spec_.token_embedding->columns);
-    if (spec_.embedding_norm) x = graph_.add_norm("embedding_norm", *spec_.embedding_norm, x);
-    return spec_.input ? graph_.add_linear("input", *spec_.input, x) : x;
+    if (!come_later) embedding.positions = spec_.position_embedding;
+    ValueId x = graph_.add_embedding("embedding", std::move(embedding), width);
+    x = normed("embedding_norm", spec_.embedding_norm, x);
+    if (spec_.input) x = graph_.add_linear("input", *spec_.input, x);
+    return come_later ? add_positions(x) : x;
+  }
+
+  ValueId add_positions(ValueId x) {
+    EmbeddingNode embedding = {.positions = *spec_.position_embedding,
+                               .position_offset = spec_.position_offset};
+    const ValueId positions =
+        graph_.add_embedding("positions", std::move(embedding), spec_.model_dim);
+    return graph_.add("positions_add", AddNode{}, {x, positions});
   }
 
   // Adds norm(projection + positions). A bare stack of layers works on the features themselves.
@@ -132,20 +178,18 @@ class TransformerGraph {
         x = graph_.add("input_scale", ScaleNode{spec_.embedding_scale}, {x});
       }
     }
-    if (spec_.position_embedding) {
-      EmbeddingNode embedding = {.positions = *spec_.position_embedding,
-                                 .position_offset = spec_.position_offset};
-      const ValueId positions =
-          graph_.add_embedding("positions", std::move(embedding), spec_.model_dim);
-      x = graph_.add("positions_add", AddNode{}, {x, positions});
-    }
-    return spec_.embedding_norm ? graph_.add_norm("embedding_norm", *spec_.embedding_norm, x) : x;
+    if (spec_.position_embedding) x = add_positions(x);
+    return normed("embedding_norm", spec_.embedding_norm, x);
   }
 
   ValueId add_logits(ValueId x) {
+    if (spec_.projection) x = graph_.add_linear("projection", *spec_.projection, x);
     if (!spec_.is_headless) {
       const LinearSpec tied = {*spec_.token_embedding, {}};
       x = graph_.add_linear("logits", spec_.output ? *spec_.output : tied, x);
+      if (spec_.logits_scale != 1.0) {
+        x = graph_.add("logits_scale", ScaleNode{spec_.logits_scale}, {x});
+      }
       if (spec_.logits_soft_cap) {
         x = graph_.add("soft_cap", ActivationNode{Activation::kSoftCap, *spec_.logits_soft_cap},
                        {x});
@@ -191,6 +235,7 @@ class TransformerGraph {
   }
 
   const TransformerSpec& spec_;
+  std::shared_ptr<const AttentionBias> terms_;  // of all layers
   Graph graph_;
 };
 

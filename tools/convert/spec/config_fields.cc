@@ -149,6 +149,25 @@ std::vector<std::string> ConfigFields::texts(const std::string& name) {
   return texts;
 }
 
+std::vector<double> ConfigFields::reals(const std::string& name) {
+  const json* value = take(name);
+  std::vector<double> reals;
+  if (value == nullptr) return reals;
+  for (const json& real : value->is_array() ? *value : json::array({nullptr})) {
+    if (!real.is_number() || !(real.get<double>() > 0.0) ||
+        !std::isnormal(static_cast<float>(real.get<double>()))) {
+      refuse_form(name, "expected a list of numbers above 0");
+    }
+    reals.push_back(real.get<double>());
+  }
+  return reals;
+}
+
+json ConfigFields::value(const std::string& name) {
+  const json* value = take(name);
+  return value == nullptr ? json() : *value;
+}
+
 std::optional<ConfigFields> ConfigFields::object(const std::string& name) {
   const json* value = take(name);
   if (value == nullptr) return std::nullopt;

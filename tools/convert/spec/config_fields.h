@@ -49,7 +49,11 @@ class ConfigFields {
   std::string text(const std::string& name, std::optional<std::string> fallback = {});
   std::vector<uint32_t> ids(const std::string& name);           // one id, a list, or empty
   std::vector<std::string> texts(const std::string& name);      // a list, or empty
+  std::vector<double> reals(const std::string& name);           // a list of numbers above 0
   std::optional<ConfigFields> object(const std::string& name);  // nullopt if absent
+
+  // Returns the field as it is; null if absent.
+  nlohmann::json value(const std::string& name);
 
   // Throws unless the field is absent or equals `value`; `why` says what other values mean.
   void expect(const std::string& name, const nlohmann::json& value, const char* why);

@@ -103,19 +103,27 @@ struct RopeSpec {
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 };
 
+// Which of the model's RoPEs a layer applies to its queries and keys.
+enum class Rotation { kModel, kLocal, kNone };
+
 // Sequential (the usual form): x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
 // Sequential with norms last: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
 // Parallel: x += attention(attention_norm(x)) + mlp(mlp_norm(x)), both from the same x.
 struct LayerSpec {
-  NormSpec attention_norm;
-  std::optional<NormSpec> mlp_norm;  // absent only if parallel: the MLP reads attention_norm(x)
+  std::optional<NormSpec> attention_norm;  // absent: attention reads x
+  std::optional<NormSpec> mlp_norm;  // absent: the MLP reads x, or attention's input if parallel
+  // Norms of what attention and MLP give, before it is added to x.
+  std::optional<NormSpec> attention_out_norm, mlp_out_norm;
   bool parallel_residual = false;
+  Rotation rotation = Rotation::kModel;
 
-  LinearSpec query;                              // [heads * head_dim, model_dim]
-  LinearSpec key, value;                         // [kv_heads * head_dim, model_dim]
-  LinearSpec output;                             // [model_dim, heads * head_dim]
-  std::optional<NormSpec> query_norm, key_norm;  // per head [head_dim], before RoPE
-  uint32_t window = 0;  // keys that a query sees, including its own; 0: all before it
+  LinearSpec query;       // [heads * head_dim, model_dim]
+  LinearSpec key, value;  // [kv_heads * head_dim, model_dim]
+  LinearSpec output;      // [model_dim, heads * head_dim]
+  // Before RoPE: of each head [head_dim], or of the whole row.
+  std::optional<NormSpec> query_norm, key_norm;
+  // Keys that a query sees, including its own; 0: all. Unless causal, as many on its other side.
+  uint32_t window = 0;
 
   // down(activation(gate(x)) * up(x)), or down(activation(up(x))) without a gate.
   std::optional<LinearSpec> gate;  // [ffn_dim, model_dim]
@@ -155,24 +163,34 @@ struct TransformerSpec {
   std::optional<uint32_t> padding_id;  // RoBERTa's 1
   bool norm_first = false;
   bool causal = false;
-  std::optional<double> score_scale;  // absent: 1/sqrt(head_dim)
-  double embedding_scale = 1.0;       // of tokens or features, not of positions and types
+  std::optional<double> score_scale;     // absent: 1/sqrt(head_dim)
+  std::optional<double> score_soft_cap;  // scores = cap * tanh(scores / cap)
+  std::optional<double> qkv_clip;        // queries, keys and values are clamped to [-clip, clip]
+  double embedding_scale = 1.0;          // of tokens or features, not of positions and types
+  double residual_scale = 1.0;           // of what attention and MLP add to x
   Activation activation = Activation::kGeluErf;
+  bool squares_activation = false;  // its result is squared
 
   std::optional<WeightRef> token_embedding;     // [vocab_size, embedding_dim]
   std::optional<WeightRef> position_embedding;  // [positions_max + position_offset, embedding_dim]
   std::optional<WeightRef> type_embedding;      // [token_types, embedding_dim]
   std::optional<NormSpec> embedding_norm;
-  std::optional<RopeSpec> rope;
+  std::optional<RopeSpec> rope, local_rope;  // as the layers' Rotation says
   // ALiBi: head h adds alibi_slopes[h] * (key - query) to each score; empty: none.
   std::vector<double> alibi_slopes;
-  // Projection of features; in ELECTRA, from embedding_dim to model_dim.
+  // Added to scores by distance, [heads, 2 * n - 1] with distance 0 in the middle and n at least
+  // positions_max; empty: nothing.
+  std::vector<double> score_bias;
+  // Projection of features, or from embedding_dim to model_dim. Positions that are model_dim wide
+  // are added after it.
   std::optional<LinearSpec> input;
   std::vector<LayerSpec> layers;
   std::optional<NormSpec> final_norm;
 
   // For decoders.
-  std::optional<LinearSpec> output;       // [vocab_size, model_dim]; absent: token_embedding
+  std::optional<LinearSpec> projection;  // [embedding_dim, model_dim], of the last hidden states
+  std::optional<LinearSpec> output;      // [vocab_size, embedding_dim]; absent: token_embedding
+  double logits_scale = 1.0;
   bool is_headless = false;               // saved without its head: outputs the last hidden states
   std::optional<double> logits_soft_cap;  // logits = cap * tanh(logits / cap)
   std::optional<uint32_t> bos_id;         // if the file has one; always below vocab_size

@@ -377,26 +377,27 @@ class LayerReader {
         names_(names),
         settings_(settings),
         list_(std::move(list)),
-        prefix_(fmt::format("{}{}.", list_, index)) {}
+        prefix_(fmt::format("{}{}.", list_, index)),
+        is_first_(index == 0) {}
 
   LayerSpec run() {
     const uint32_t query_rows = spec_.heads * spec_.head_dim;
     LayerSpec layer;
     layer.parallel_residual = settings_.is_parallel;
-    layer.attention_norm = norm(names_.attention_norm, spec_.model_dim);
+    if (!is_first_ || !settings_.lacks_first_norm) {
+      layer.attention_norm = norm(names_.attention_norm);
+    }
     read_projections(layer, query_rows);
     layer.output = linear(names_.output, spec_.model_dim, query_rows, settings_.output_bias);
     if (settings_.has_head_norms) {
-      layer.query_norm = norm(names_.query_norm, spec_.head_dim);
-      layer.key_norm = norm(names_.key_norm, spec_.head_dim);
+      const bool of_rows = settings_.has_row_norms;
+      layer.query_norm = norm(names_.query_norm, (of_rows ? spec_.heads : 1) * spec_.head_dim);
+      layer.key_norm = norm(names_.key_norm, (of_rows ? spec_.kv_heads : 1) * spec_.head_dim);
     }
-    if (names_.mlp_norm != nullptr) layer.mlp_norm = norm(names_.mlp_norm, spec_.model_dim);
-    const Presence bias = settings_.mlp_bias;
-    if (names_.gate != nullptr) {
-      layer.gate = linear(names_.gate, spec_.ffn_dim, spec_.model_dim, bias);
-    }
-    layer.up = linear(names_.up, spec_.ffn_dim, spec_.model_dim, bias);
-    layer.down = linear(names_.down, spec_.model_dim, spec_.ffn_dim, bias);
+    layer.attention_out_norm = norm(names_.attention_out_norm);
+    layer.mlp_norm = norm(names_.mlp_norm);
+    layer.mlp_out_norm = norm(names_.mlp_out_norm);
+    read_mlp(layer);
     return layer;
   }
 
@@ -408,6 +409,10 @@ class LayerReader {
     return !name.empty() && tensors_.has(name) ? Presence::kRequired : Presence::kNone;
   }
 
+  std::optional<NormSpec> norm(const char* part) {
+    if (part == nullptr) return std::nullopt;
+    return norm(part, spec_.model_dim);
+  }
   NormSpec norm(const std::string& part, uint32_t features) {
     return read_norm(tensors_, names_, settings_, prefix_ + part, features,
                      as_in_first(part, settings_.norm_bias));
@@ -444,21 +449,39 @@ class LayerReader {
     if (names_.fused_rows == FusedRows::kBlocks) {
       return split_fused(layer, fused, query_rows, key_rows);
     }
-    layer.query = select_rows(fused, rows_of_heads(0));
-    layer.key = select_rows(fused, rows_of_heads(1));
-    layer.value = select_rows(fused, rows_of_heads(2));
+    layer.query = select_rows(fused, rows_of_heads(0, group()));
+    layer.key = select_rows(fused, rows_of_heads(group(), 1));
+    layer.value = select_rows(fused, rows_of_heads(group() + 1, 1));
   }
 
-  // In each head, queries are part 0, keys part 1 and values part 2.
-  RowOrder rows_of_heads(uint32_t part) const {
+  // Returns how many query heads share a key head.
+  uint32_t group() const { return spec_.heads / spec_.kv_heads; }
+
+  // Each key head has a group of queries before it, and its value after it. Returns the rows of
+  // `count` heads from `first` on in each group.
+  RowOrder rows_of_heads(uint32_t first, uint32_t count) const {
     RowOrder order;
-    order.reserve(size_t{spec_.heads} * spec_.head_dim);
-    for (uint32_t head = 0; head < spec_.heads; ++head) {
-      for (uint32_t i = 0; i < spec_.head_dim; ++i) {
-        order.push_back((head * 3 + part) * spec_.head_dim + i);
+    order.reserve(size_t{spec_.kv_heads} * count * spec_.head_dim);
+    for (uint32_t head = 0; head < spec_.kv_heads; ++head) {
+      for (uint32_t i = 0; i < count * spec_.head_dim; ++i) {
+        order.push_back((head * (group() + 2) + first) * spec_.head_dim + i);
       }
     }
     return order;
+  }
+
+  void read_mlp(LayerSpec& layer) {
+    const Presence bias = settings_.mlp_bias;
+    const uint32_t width = spec_.ffn_dim;
+    if (names_.has_gate_in_up) {
+      const LinearSpec both = linear(names_.up, 2 * width, spec_.model_dim, bias);
+      layer.gate = select_rows(both, row_range(0, width));
+      layer.up = select_rows(both, row_range(width, width));
+    } else {
+      if (names_.gate != nullptr) layer.gate = linear(names_.gate, width, spec_.model_dim, bias);
+      layer.up = linear(names_.up, width, spec_.model_dim, bias);
+    }
+    layer.down = linear(names_.down, spec_.model_dim, width, bias);
   }
 
   ModelTensors& tensors_;
@@ -466,6 +489,7 @@ class LayerReader {
   const LayerNames& names_;
   const LayerSettings& settings_;
   const std::string list_, prefix_;
+  const bool is_first_;
 };
 
 }  // namespace
@@ -473,6 +497,13 @@ class LayerReader {
 NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSettings& settings,
                    const std::string& name, uint32_t features, std::optional<Presence> bias) {
   const bool has_bias = names.norm == NormKind::kLayer;
+  if (settings.has_plain_norms) {
+    return {.name = tensors.full_name(name),
+            .kind = names.norm,
+            .gain = std::vector<double>(features, 1.0),
+            .bias = {},
+            .epsilon = settings.epsilon};
+  }
   NormSpec norm = tensors.norm(name, features, settings.epsilon, names.norm,
                                has_bias ? bias.value_or(settings.norm_bias) : Presence::kNone);
   norm.gain_plus_one = settings.gain_plus_one;
@@ -489,6 +520,7 @@ void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames&
                  const LayerSettings& settings, const std::string& list, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     spec.layers.push_back(LayerReader(tensors, spec, names, settings, list, i).run());
+    if (!settings.rotations.empty()) spec.layers[i].rotation = settings.rotations[i];
     const uint32_t window = settings.windows.empty() ? 0 : settings.windows[i];
     if (window < spec.positions_max) spec.layers[i].window = window;
   }

@@ -146,14 +146,16 @@ class ModelTensors {
 // Row order of a fused projection of queries, keys and values.
 enum class FusedRows {
   kBlocks,  // all queries, then all keys, then all values
-  kHeads,   // [heads][query, key, value][head_dim]
+  kHeads,   // [kv_heads][the queries that share a key, key, value][head_dim]
 };
 
 // Names relative to the layer's, without ".weight" and ".bias". A null pointer means absent. "{}"
 // stands for the index of a head, if each head has its own projections.
 struct LayerNames {
-  const char* attention_norm;
+  const char* attention_norm = nullptr;
   const char* mlp_norm = nullptr;
+  const char* attention_out_norm = nullptr;
+  const char* mlp_out_norm = nullptr;
   const char* fused = nullptr;  // or query, key and value
   const char* query = nullptr;
   const char* key = nullptr;
@@ -162,11 +164,12 @@ struct LayerNames {
   const char* key_norm = nullptr;
   const char* output;
   const char* gate = nullptr;
-  const char* up;
+  const char* up;  // with has_gate_in_up: the rows of the gate, then its own
   const char* down;
 
   NormKind norm = NormKind::kLayer;
   FusedRows fused_rows = FusedRows::kBlocks;
+  bool has_gate_in_up = false;
   bool keeps_inputs_first = false;  // matrices are [inputs, outputs], as in Conv1D
 };
 
@@ -191,11 +194,15 @@ struct LayerSettings {
   Presence norm_bias = Presence::kRequired;  // of layer norms
   // norm: divides by the sample standard deviation, plus epsilon.
   bool has_sample_norm = false;
+  bool has_plain_norms = false;   // without gains and biases
+  bool lacks_first_norm = false;  // attention of the first layer reads x
   bool has_head_norms = false;
+  bool has_row_norms = false;  // head norms, but of the whole rows of queries and keys
   bool gain_plus_one = false;
   bool is_parallel = false;
   // For each layer, the number of keys that a query sees, including its own; 0: all; empty: all.
   std::vector<uint32_t> windows{};
+  std::vector<Rotation> rotations{};  // for each layer; empty: kModel
 };
 
 // Reads a norm of the kind in `names`; `name` is its full name. Without `bias`, the settings say

@@ -15,15 +15,14 @@
 namespace arenite::convert {
 namespace {
 
-constexpr double kThetaFallback = 10000.0;  // what every family defaults to
-
 // Returns the value that `outer` has under one of `names` or `inner` under `inner_name`. Throws
 // InputError if several are present and differ.
-double agreed(ConfigFields* inner, ConfigFields& outer, const std::vector<const char*>& names,
+double agreed(ConfigFields* inner, ConfigFields& outer, const char* const (&names)[2],
               const char* inner_name, double fallback) {
   std::optional<double> value;
   if (inner != nullptr && inner->has(inner_name)) value = inner->positive(inner_name);
   for (const char* name : names) {
+    if (name == nullptr) continue;
     const double found = outer.positive(name, value.value_or(fallback));
     if (!outer.has(name)) continue;
     if (value && found != *value) {
@@ -101,6 +100,34 @@ void apply_yarn(RopeSpec& rope, ConfigFields& scaling, double theta, double posi
   rope.magnitude = scaling.positive("attention_factor", is_weighted ? weighted : growth(1.0));
 }
 
+// Divides the frequencies by the factors of texts no longer than the trained context, to which it
+// limits the model. Source: "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens" (Ding
+// et al. 2024).
+void apply_longrope(RopeSpec& rope, ConfigFields& scaling, TransformerSpec& spec,
+                    const std::optional<double>& outer_original) {
+  const std::string type = rope_type(scaling);
+  if (type != "longrope" && type != "su") scaling.refuse("short_factor", "expected longrope");
+  const std::vector<double> factors = scaling.reals("short_factor");
+  if (factors.size() != rope.inverse_frequencies.size()) {
+    scaling.refuse("short_factor",
+                   fmt::format("expected {} factors", rope.inverse_frequencies.size()));
+  }
+  for (size_t i = 0; i < factors.size(); ++i) rope.inverse_frequencies[i] /= factors[i];
+  const double original = outer_original.value_or(
+      scaling.positive("original_max_position_embeddings", spec.positions_max));
+  if (original <= 1.0) scaling.refuse("original_max_position_embeddings", "expected more than 1");
+  const double factor = scaling.positive("factor", spec.positions_max / original);
+  const double magnitude =
+      factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(original));
+  rope.magnitude = scaling.positive("attention_factor", magnitude);
+  scaling.pass_over({"long_factor", "original_max_position_embeddings"});
+  scaling.finish();
+  if (original >= spec.positions_max) return;
+  spec.positions_max = static_cast<uint32_t>(original);
+  spec.notes.push_back(fmt::format(
+      "context {}: longrope rotates by other frequencies in longer texts", spec.positions_max));
+}
+
 // Returns the object with the RoPE fields; nullopt if there is none.
 std::optional<ConfigFields> scaling_fields(ConfigFields& config) {
   std::optional<ConfigFields> scaling = config.object("rope_scaling");
@@ -117,14 +144,14 @@ uint32_t read_rotary_dim(ConfigFields& config, ConfigFields* inner, uint32_t hea
                          const RopeFields& names) {
   constexpr const char* kShare = "partial_rotary_factor";
   uint32_t rotary_dim = head_dim;
-  if (names.partial_factor.empty()) {
+  if (names.partial_factor[0] == nullptr) {
     constexpr const char* kWhy = "this model rotates whole heads";
     config.expect(kShare, 1.0, kWhy);
     if (inner != nullptr) inner->expect(kShare, 1.0, kWhy);
   } else {
     double factor = 0.0;
     if (names.inner_partial_counts && inner != nullptr && inner->has(kShare)) {
-      for (const char* name : names.partial_factor) config.pass_over(name);
+      config.pass_over(kShare);
       factor = inner->positive(kShare);
     } else {
       factor = agreed(inner, config, names.partial_factor, kShare, names.partial_fallback);
@@ -184,20 +211,42 @@ void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double p
   scaling.finish();
 }
 
-RopeSpec read_hf_rope(ConfigFields& config, const TransformerSpec& spec, const RopeFields& names) {
+RopeSpec read_hf_rope(ConfigFields& config, TransformerSpec& spec, const RopeFields& names) {
   config.expect("use_rope", true, "models of this family have no other positions");
   config.expect("rope_interleaved", false, "RoPE of neighbouring elements is not supported here");
   std::optional<ConfigFields> scaling = scaling_fields(config);
   ConfigFields* inner = scaling ? &*scaling : nullptr;
-  const double theta = agreed(inner, config, names.theta, "rope_theta", kThetaFallback);
+  const double theta = agreed(inner, config, names.theta, "rope_theta", names.theta_fallback);
   const uint32_t rotary_dim = read_rotary_dim(config, inner, spec.head_dim, names);
   std::optional<double> original;
   if (config.has("original_max_position_embeddings")) {
     original = config.positive("original_max_position_embeddings");
   }
   RopeSpec rope = plain_rope(rotary_dim, theta, config.where());
-  if (scaling) apply_scaling(rope, *scaling, theta, spec.positions_max, original);
+  rope.turns_neighbours = names.turns_neighbours;
+  if (scaling && scaling->has("short_factor")) {
+    apply_longrope(rope, *scaling, spec, original);
+  } else if (scaling) {
+    apply_scaling(rope, *scaling, theta, spec.positions_max, original);
+  }
   return rope;
+}
+
+void read_ropes_by_window(ConfigFields& config, TransformerSpec& spec, const RopeFields& names,
+                          const RopeFields& of_windows) {
+  std::optional<ConfigFields> kinds = config.object("rope_parameters");
+  const auto read = [&](const char* kind, const RopeFields& of_kind, nlohmann::json parameters) {
+    const double theta = config.positive(of_kind.theta[0], of_kind.theta_fallback);
+    const bool has_own = kinds && kinds->has(kind);
+    if (has_own) parameters = kinds->value(kind);
+    nlohmann::json fields = {{"rope_parameters", parameters}};
+    if (!has_own || !parameters.contains("rope_theta")) fields["rope_theta"] = theta;
+    ConfigFields own(std::move(fields), fmt::format("{}, {}", config.where(), kind));
+    return read_hf_rope(own, spec, {});
+  };
+  spec.rope = read("full_attention", names, config.value("rope_scaling"));
+  spec.local_rope = read("sliding_attention", of_windows, nullptr);
+  if (kinds) kinds->finish();
 }
 
 }  // namespace arenite::convert

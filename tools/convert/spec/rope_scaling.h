@@ -32,16 +32,24 @@ void apply_scaling(RopeSpec& rope, ConfigFields& scaling, double theta, double p
 // rope_parameters. Fields that are present must agree, since programs save older names beside newer
 // ones.
 struct RopeFields {
-  std::vector<const char*> theta = {"rope_theta"};
-  std::vector<const char*> partial_factor{};  // share of head_dim that rotates; empty: all
+  const char* theta[2] = {"rope_theta"};
+  double theta_fallback = 10000.0;
+  const char* partial_factor[2] = {};  // share of head_dim that rotates; none: all
   double partial_fallback = 1.0;
   // A partial factor in rope_parameters takes precedence and need not agree with the other.
   bool inner_partial_counts = false;
+  bool turns_neighbours = false;
 };
 
 // Takes the config's RoPE fields: `rope_parameters`, or the older `rope_scaling` and the named
 // fields. REQUIRES: the sizes of `spec` are set. Throws InputError for kinds of scaling other than
-// default, linear, dynamic, llama3 and yarn.
-RopeSpec read_hf_rope(ConfigFields& config, const TransformerSpec& spec, const RopeFields& names);
+// default, linear, dynamic, llama3, longrope and yarn. Longrope has other frequencies for texts
+// longer than the trained context: limits positions_max of `spec` to that, and notes it.
+RopeSpec read_hf_rope(ConfigFields& config, TransformerSpec& spec, const RopeFields& names);
+
+// Sets both RoPEs of `spec`, where layers with windows have their own: rope_parameters has an
+// object for each kind of layers; in older configs rope_scaling is for layers without windows.
+void read_ropes_by_window(ConfigFields& config, TransformerSpec& spec, const RopeFields& names,
+                          const RopeFields& of_windows);
 
 }  // namespace arenite::convert

@@ -75,12 +75,18 @@ INSTANTIATE_TEST_SUITE_P(
 class TransformersHead : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Heads, TransformersHead,
-    ::testing::Values("BertForMultipleChoice", "BertForNextSentencePrediction",
-                      "DistilBertForMultipleChoice", "DistilBertForQuestionAnswering",
-                      "ElectraForMultipleChoice", "ElectraForPreTraining",
-                      "RobertaForMultipleChoice", "Gemma3TextModel",
-                      "LlamaForSequenceClassification", "Qwen3ForTokenClassification",
-                      "GPT2ForSequenceClassification", "OPTForSequenceClassification"));
+    ::testing::Values(
+        "BertForMultipleChoice", "BertForNextSentencePrediction", "DistilBertForMultipleChoice",
+        "DistilBertForQuestionAnswering", "ElectraForMultipleChoice", "ElectraForPreTraining",
+        "RobertaForMultipleChoice", "MPNetModel", "MPNetForMaskedLM",
+        "MPNetForSequenceClassification", "ModernBertModel", "ModernBertForSequenceClassification",
+        "ModernBertForMaskedLM", "ModernBertForTokenClassification", "NomicBertModel",
+        "NomicBertForMaskedLM", "NomicBertForSequenceClassification", "AlbertModel",
+        "AlbertForMaskedLM", "AlbertForSequenceClassification", "CamembertForTokenClassification",
+        "CamembertForMaskedLM", "RobertaPreLayerNormModel", "RobertaPreLayerNormForMaskedLM",
+        "XLMRobertaXLModel", "XLMRobertaXLForSequenceClassification", "Gemma3TextModel",
+        "LlamaForSequenceClassification", "Qwen3ForTokenClassification",
+        "GPT2ForSequenceClassification", "OPTForSequenceClassification"));
 
 TEST_P(TransformersHead, GivesTheResultsOfTransformers) {
   const fs::path folder = convert_fixture("heads") / GetParam();

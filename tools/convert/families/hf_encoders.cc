@@ -3,6 +3,8 @@
 // its padding token on. ELECTRA's embeddings may have another width than its layers. DistilBERT has
 // its own names, and neither token types nor a pooler.
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -14,6 +16,7 @@
 #include "convert/families/hf_models.h"
 #include "convert/files/error.h"
 #include "convert/spec/model_tensors.h"
+#include "convert/spec/rope_scaling.h"
 
 namespace arenite::convert {
 namespace {
@@ -29,9 +32,56 @@ constexpr LayerNames kDistilBert = {.attention_norm = "sa_layer_norm",
                                     .up = "ffn.lin1",
                                     .down = "ffn.lin2"};
 
+constexpr LayerNames kMpnet = {.attention_norm = "attention.LayerNorm",
+                               .mlp_norm = "output.LayerNorm",
+                               .query = "attention.attn.q",
+                               .key = "attention.attn.k",
+                               .value = "attention.attn.v",
+                               .output = "attention.attn.o",
+                               .up = "intermediate.dense",
+                               .down = "output.dense"};
+constexpr LayerNames kAlbert = {.attention_norm = "attention.LayerNorm",
+                                .mlp_norm = "full_layer_layer_norm",
+                                .query = "attention.query",
+                                .key = "attention.key",
+                                .value = "attention.value",
+                                .output = "attention.dense",
+                                .up = "ffn",
+                                .down = "ffn_output"};
+constexpr LayerNames bert_with_norms(const char* attention_norm, const char* mlp_norm) {
+  LayerNames names = kBertLayer;
+  names.attention_norm = attention_norm;
+  names.mlp_norm = mlp_norm;
+  return names;
+}
+constexpr LayerNames kNormsFirst = bert_with_norms("attention.LayerNorm", "intermediate.LayerNorm");
+constexpr LayerNames kRobertaXl = bert_with_norms("attention.self_attn_layer_norm", "LayerNorm");
+constexpr LayerNames kNomic = {.attention_norm = "norm1",
+                               .mlp_norm = "norm2",
+                               .fused = "attn.Wqkv",
+                               .output = "attn.out_proj",
+                               .gate = "mlp.fc12",
+                               .up = "mlp.fc11",
+                               .down = "mlp.fc2"};
+constexpr LayerNames kModernBert = {.attention_norm = "attn_norm",
+                                    .mlp_norm = "mlp_norm",
+                                    .fused = "attn.Wqkv",
+                                    .output = "attn.Wo",
+                                    .up = "mlp.Wi",
+                                    .down = "mlp.Wo",
+                                    .has_gate_in_up = true};
+
 // Training settings, and how tables were initialized.
 constexpr const char* kHarmlessOfDistilBert[] = {"dropout", "qa_dropout", "seq_classif_dropout",
                                                  "sinusoidal_pos_embds", "tie_weights_"};
+constexpr const char* kHarmlessOfModernBert[] = {
+    "deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps", "reference_compile",
+    "repad_logits_with_grad", "sparse_pred_ignore_index", "sparse_prediction",
+    // The tensors decide, and some classes do not pool.
+    "classifier_activation", "classifier_bias", "classifier_pooling", "decoder_bias"};
+// Positions beyond those of training, and how its first program computes.
+constexpr const char* kHarmlessOfNomic[] = {"n_positions", "dense_seq_output",
+                                            "rotary_scaling_factor", "use_xentropy"};
 
 // The head that predicts masked tokens.
 struct LanguageHead {
@@ -40,6 +90,7 @@ struct LanguageHead {
   const char* decoder;
   const char* bias;  // of the decoder; also stored as <decoder>.bias
   bool has_models_activation = false;
+  bool may_lack_biases = false;
 };
 constexpr LanguageHead kRobertaHead = {"lm_head.dense", "lm_head.layer_norm", "lm_head.decoder",
                                        "lm_head.bias"};
@@ -48,21 +99,71 @@ struct EncoderFamily {
   const char* model_type;
   const char* prefix;  // prefix of the encoder's names in a model with a head
   LanguageHead language_head;
+  // Reads the fields that no other family has.
+  void (*read_own)(ConfigFields& config, uint32_t layers, TransformerSpec& spec,
+                   LayerSettings& settings) = nullptr;
   const LayerNames* layer = &kBertLayer;
   const char* list = "encoder.layer.";
+  const char* tokens = "embeddings.word_embeddings";
+  const char* positions = "embeddings.position_embeddings";  // null: none
+  const char* embedding_norm = "embeddings.LayerNorm";       // null: none
+  const char* input = "embeddings_project";                  // if the embeddings have another width
+  const char* final_norm = nullptr;                          // a family with norms first has one
+  const char* pooler = "pooler.dense";
 
   uint32_t vocab_size = 30522;
   SizeField width = {"hidden_size", 768};
   SizeField ffn = {"intermediate_size", 3072};
   SizeField heads = {"num_attention_heads", 12};
   SizeField layers = {"num_hidden_layers", 12};
+  SizeField context = {"max_position_embeddings", 512};
   const char* activation = "hidden_act";
+  const char* activation_default = "gelu";
   uint32_t embedding_size = 0;  // 0: as wide as the layers, and no field says otherwise
   bool has_types = true;
-  bool has_epsilon_field = true;
+  const char* epsilon_field = "layer_norm_eps";  // null: always `epsilon`
+  double epsilon = 1e-12;
+  Presence biases = Presence::kRequired;
   bool counts_from_padding = false;
+  bool shares_layers = false;               // a group of layers runs several times
+  bool has_score_bias = false;              // by the distance between query and key
   std::span<const char* const> harmless{};  // fields of its config that change nothing
 };
+
+// Layers without windows come first of every few, and rotate by another theta.
+void read_modernbert(ConfigFields& config, uint32_t layers, TransformerSpec& spec,
+                     LayerSettings& settings) {
+  settings.qkv_bias = settings.output_bias = stored_if(config.flag("attention_bias", false));
+  settings.mlp_bias = stored_if(config.flag("mlp_bias", false));
+  settings.norm_bias = stored_if(config.flag("norm_bias", false));
+  settings.lacks_first_norm = true;
+  const uint32_t window = config.count("local_attention", 128) / 2 + 1;
+  const uint32_t pattern = config.count("global_attn_every_n_layers", 3);
+  std::vector<bool> windowed;
+  for (uint32_t i = 0; i < layers; ++i) windowed.push_back(i % pattern != 0);
+  for (const bool is_windowed : windowed_layers(config, std::move(windowed))) {
+    settings.windows.push_back(is_windowed ? window : 0);
+    settings.rotations.push_back(is_windowed ? Rotation::kLocal : Rotation::kModel);
+  }
+  config.expect("rope_scaling", nullptr, "only rope_parameters is supported for this family");
+  read_ropes_by_window(config, spec, {.theta = {"global_rope_theta"}, .theta_fallback = 160000.0},
+                       {.theta = {"local_rope_theta"}});
+}
+
+void read_nomic(ConfigFields& config, uint32_t, TransformerSpec& spec, LayerSettings&) {
+  constexpr const char* kWhy = "only what transformers computes is supported";
+  config.expect("head_dim", spec.head_dim, "it is the width divided by the heads");
+  config.expect("activation_function", "swiglu", kWhy);
+  for (const char* field : {"causal", "prenorm", "use_rms_norm"}) {
+    config.expect(field, false, kWhy);
+  }
+  config.expect("scale_attn_weights", true, kWhy);
+  config.expect("rotary_emb_fraction", 1.0, kWhy);
+  config.expect("layer_norm_epsilon", config.positive("layer_norm_eps", 1e-12),
+                "it is another name of layer_norm_eps");
+  spec.rope = read_hf_rope(config, spec,
+                           {.theta = {"rotary_emb_base", "rope_theta"}, .theta_fallback = 1000.0});
+}
 
 constexpr EncoderFamily kEncoders[] = {
     {.model_type = "bert",
@@ -81,7 +182,7 @@ constexpr EncoderFamily kEncoders[] = {
      .layers = {"n_layers", 6},
      .activation = "activation",
      .has_types = false,
-     .has_epsilon_field = false,
+     .epsilon_field = nullptr,
      .harmless = kHarmlessOfDistilBert},
     {.model_type = "roberta",
      .prefix = "roberta.",
@@ -92,6 +193,80 @@ constexpr EncoderFamily kEncoders[] = {
      .prefix = "roberta.",
      .language_head = kRobertaHead,
      .counts_from_padding = true},
+    {.model_type = "camembert",
+     .prefix = "roberta.",
+     .language_head = kRobertaHead,
+     .counts_from_padding = true},
+    {.model_type = "roberta-prelayernorm",
+     .prefix = "roberta_prelayernorm.",
+     .language_head = kRobertaHead,
+     .layer = &kNormsFirst,
+     .final_norm = "LayerNorm",
+     .vocab_size = 50265,
+     .counts_from_padding = true},
+    {.model_type = "xlm-roberta-xl",
+     .prefix = "roberta.",
+     .language_head = kRobertaHead,
+     .layer = &kRobertaXl,
+     .embedding_norm = nullptr,
+     .final_norm = "encoder.LayerNorm",
+     .vocab_size = 250880,
+     .epsilon = 1e-5,
+     .counts_from_padding = true},
+    {.model_type = "mpnet",
+     .prefix = "mpnet.",
+     .language_head = kRobertaHead,
+     .layer = &kMpnet,
+     .vocab_size = 30527,
+     .has_types = false,
+     .counts_from_padding = true,
+     .has_score_bias = true},
+    {.model_type = "albert",
+     .prefix = "albert.",
+     .language_head = {"predictions.dense", "predictions.LayerNorm", "predictions.decoder",
+                       "predictions.bias", true},
+     .layer = &kAlbert,
+     .list = "encoder.albert_layer_groups.",
+     .input = "encoder.embedding_hidden_mapping_in",
+     .pooler = "pooler",
+     .vocab_size = 30000,
+     .activation_default = "gelu_new",
+     .embedding_size = 128,
+     .shares_layers = true},
+    {.model_type = "modernbert",
+     .prefix = "model.",
+     .language_head = {"head.dense", "head.norm", "decoder", "decoder.bias", false, true},
+     .read_own = read_modernbert,
+     .layer = &kModernBert,
+     .list = "layers.",
+     .tokens = "embeddings.tok_embeddings",
+     .positions = nullptr,
+     .embedding_norm = "embeddings.norm",
+     .final_norm = "final_norm",
+     .vocab_size = 50368,
+     .activation = "hidden_activation",
+     .has_types = false,
+     .epsilon_field = "norm_eps",
+     .epsilon = 1e-5,
+     .harmless = kHarmlessOfModernBert},
+    {.model_type = "nomic_bert",
+     .prefix = "nomic_bert.",
+     .language_head = {"cls.predictions.transform.dense", "cls.predictions.transform.layer_norm",
+                       "cls.predictions.decoder", "cls.predictions.bias", true},
+     .read_own = read_nomic,
+     .layer = &kNomic,
+     .list = "encoder.layers.",
+     .positions = nullptr,
+     .embedding_norm = "emb_ln",
+     .vocab_size = 30528,
+     .width = {"hidden_size", 768, "n_embd"},
+     .ffn = {"intermediate_size", 3072, "n_inner"},
+     .heads = {"num_attention_heads", 12, "n_head"},
+     .layers = {"num_hidden_layers", 12, "n_layer"},
+     .context = {"max_position_embeddings", 2048, "max_trained_positions"},
+     .activation_default = "silu",
+     .biases = Presence::kNone,
+     .harmless = kHarmlessOfNomic},
     {.model_type = "electra",
      .prefix = "electra.",
      .language_head = {"generator_predictions.dense", "generator_predictions.LayerNorm",
@@ -152,7 +327,55 @@ void read_padding(ConfigFields& config, uint32_t position_rows, TransformerSpec&
   spec.position_offset = id + 1;
 }
 
-constexpr double kEpsilon = 1e-12;
+// Returns the score's term for each distance from a query to a key, [heads, 2 * positions - 1]: a
+// row of the table for each near distance, and one for each range of far ones. Source: "Exploring
+// the Limits of Transfer Learning with a Unified Text-to-Text Transformer" (Raffel et al. 2020).
+std::vector<double> read_score_bias(ModelTensors& tensors, const TransformerSpec& spec,
+                                    const std::string& name) {
+  constexpr uint32_t kRows = 32;  // half of them for keys before the query
+  constexpr int64_t kNear = kRows / 4;
+  constexpr float kFarthest = 128;
+  const std::vector<double> table = tensors.matrix(name, kRows, spec.heads).exact();
+  const int64_t positions = spec.positions_max;
+  std::vector<double> bias;
+  for (uint32_t head = 0; head < spec.heads; ++head) {
+    for (int64_t distance = 1 - positions; distance < positions; ++distance) {
+      int64_t row = std::abs(distance);
+      if (row >= kNear) {  // in float32, as the ranges' ends are rounded
+        const float range = std::log(static_cast<float>(row) / kNear) /
+                            std::log(kFarthest / kNear) * (kRows / 2 - kNear);
+        row = std::min<int64_t>(kNear + static_cast<int64_t>(range), kRows / 2 - 1);
+      }
+      if (distance > 0) row += kRows / 2;
+      bias.push_back(table[static_cast<size_t>(row) * spec.heads + head]);
+    }
+  }
+  return bias;
+}
+
+// Reads layers that are stored once and run several times: `list` holds groups of layers.
+void read_shared_layers(ConfigFields& config, ModelTensors& tensors, TransformerSpec& spec,
+                        const EncoderFamily& family, const LayerSettings& settings,
+                        const std::string& list, uint32_t runs) {
+  const uint32_t groups = config.count("num_hidden_groups", 1);
+  const uint32_t layers = config.count("inner_group_num", 1);
+  if (groups > runs || uint64_t{runs} * layers > kLayersMax) {
+    config.refuse("num_hidden_groups",
+                  fmt::format("expected up to {}, of at most {} layers", runs, kLayersMax));
+  }
+  std::vector<LayerSpec> stored;
+  for (uint32_t group = 0; group < groups; ++group) {
+    spec.layers.clear();
+    read_layers(tensors, spec, *family.layer, settings,
+                fmt::format("{}{}.albert_layers.", list, group), layers);
+    stored.insert(stored.end(), spec.layers.begin(), spec.layers.end());
+  }
+  spec.layers.clear();
+  for (uint32_t run = 0; run < runs; ++run) {
+    const auto first = stored.begin() + ptrdiff_t{run * groups / runs} * layers;
+    spec.layers.insert(spec.layers.end(), first, first + layers);
+  }
+}
 
 TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
                              const EncoderFamily& family, const std::string& prefix) {
@@ -162,40 +385,56 @@ TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
   spec.vocab_size = config.count("vocab_size", family.vocab_size);
   spec.model_dim = read_size(config, family.width);
   spec.ffn_dim = read_size(config, family.ffn);
-  spec.activation = read_activation(config, family.activation, "gelu");
+  spec.activation = read_activation(config, family.activation, family.activation_default);
   const uint32_t layers = read_size(config, family.layers);
   if (layers > kLayersMax) {
     throw InputError("{}: {} layers: expected 1 to {}", config.where(), layers, kLayersMax);
   }
   spec.heads = spec.kv_heads = read_size(config, family.heads);
   spec.head_dim = even_head_dim(spec.model_dim, spec.heads, config.where());
-  const uint32_t position_rows = config.count("max_position_embeddings", 512);
+  const uint32_t position_rows = read_size(config, family.context);
   if (family.counts_from_padding) read_padding(config, position_rows, spec);
   spec.positions_max = position_rows - spec.position_offset;
-  const double epsilon =
-      family.has_epsilon_field ? config.positive("layer_norm_eps", kEpsilon) : kEpsilon;
+  LayerSettings settings = {.epsilon = family.epsilon_field == nullptr
+                                           ? family.epsilon
+                                           : config.positive(family.epsilon_field, family.epsilon),
+                            .qkv_bias = family.biases,
+                            .output_bias = family.biases,
+                            .mlp_bias = family.biases};
+  if (family.read_own != nullptr) family.read_own(config, layers, spec, settings);
+  spec.norm_first = family.final_norm != nullptr;
   const uint32_t width = family.embedding_size == 0
                              ? spec.model_dim
                              : config.count("embedding_size", family.embedding_size);
 
-  const std::string embeddings = prefix + "embeddings.";
-  spec.token_embedding =
-      tensors.matrix(embeddings + "word_embeddings.weight", spec.vocab_size, width);
-  spec.position_embedding =
-      tensors.matrix(embeddings + "position_embeddings.weight", position_rows, width);
+  const auto table = [&](const char* name, uint32_t rows) {
+    return tensors.matrix(fmt::format("{}{}.weight", prefix, name), rows, width);
+  };
+  spec.token_embedding = table(family.tokens, spec.vocab_size);
+  if (family.positions != nullptr) spec.position_embedding = table(family.positions, position_rows);
   if (family.has_types) {
     spec.token_types = config.count("type_vocab_size", 2);
-    spec.type_embedding =
-        tensors.matrix(embeddings + "token_type_embeddings.weight", spec.token_types, width);
-    fold_single_type(spec);
+    spec.type_embedding = table("embeddings.token_type_embeddings", spec.token_types);
+    if (spec.position_embedding) fold_single_type(spec);
   }
-  spec.embedding_norm = tensors.norm(embeddings + "LayerNorm", width, epsilon);
-  if (width != spec.model_dim) {
-    spec.input =
-        tensors.linear(prefix + "embeddings_project", spec.model_dim, width, Presence::kRequired);
+  const auto norm = [&](const char* name, uint32_t features) {
+    return read_norm(tensors, *family.layer, settings, prefix + name, features);
+  };
+  if (family.embedding_norm != nullptr) spec.embedding_norm = norm(family.embedding_norm, width);
+  if (width != spec.model_dim || family.shares_layers) {
+    spec.input = tensors.linear(prefix + family.input, spec.model_dim, width, Presence::kRequired);
   }
-  read_layers(tensors, spec, *family.layer, {.epsilon = epsilon, .windows = {}},
-              prefix + family.list, layers);
+  if (family.has_score_bias) {
+    config.expect("relative_attention_num_buckets", 32, "transformers uses 32");
+    spec.score_bias =
+        read_score_bias(tensors, spec, prefix + "encoder.relative_attention_bias.weight");
+  }
+  if (family.shares_layers) {
+    read_shared_layers(config, tensors, spec, family, settings, prefix + family.list, layers);
+  } else {
+    read_layers(tensors, spec, *family.layer, settings, prefix + family.list, layers);
+  }
+  if (family.final_norm != nullptr) spec.final_norm = norm(family.final_norm, spec.model_dim);
   return spec;
 }
 
@@ -209,8 +448,9 @@ struct ClassifierHead {
   std::string_view hidden;               // empty: none
   std::optional<Activation> activation;  // after it; none: the model's own
   const char* scores;
+  const char* norm = nullptr;  // of the hidden rows
 };
-constexpr std::string_view kPoolerLayer = "pooler.dense";  // it has the encoder's prefix
+constexpr std::string_view kPoolerLayer = "pooler";  // the family's, with the encoder's prefix
 constexpr ClassifierHead kClassifierHeads[] = {
     {HeadKind::kSequence, "bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
      "classifier"},
@@ -218,6 +458,12 @@ constexpr ClassifierHead kClassifierHeads[] = {
      "classifier"},
     {HeadKind::kSequence, "electra", PoolingChoice::kFirst, "classifier.dense",
      Activation::kGeluErf, "classifier.out_proj"},
+    {HeadKind::kSequence, "albert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
+     "classifier"},
+    {HeadKind::kSequence, "nomic_bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
+     "classifier"},
+    {HeadKind::kSequence, "modernbert", PoolingChoice::kFirst, "head.dense", Activation::kGeluErf,
+     "classifier", "head.norm"},
     {HeadKind::kSequence, "", PoolingChoice::kFirst, "classifier.dense", Activation::kTanh,
      "classifier.out_proj"},
     {HeadKind::kChoice, "distilbert", PoolingChoice::kFirst, "pre_classifier", Activation::kRelu,
@@ -225,7 +471,11 @@ constexpr ClassifierHead kClassifierHeads[] = {
     {HeadKind::kChoice, "electra", PoolingChoice::kFirst, "sequence_summary.summary",
      Activation::kGeluErf, "classifier"},
     {HeadKind::kChoice, "", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh, "classifier"},
+    {HeadKind::kTokens, "modernbert", PoolingChoice::kNone, "head.dense", Activation::kGeluErf,
+     "classifier", "head.norm"},
     {HeadKind::kTokens, "", PoolingChoice::kNone, "", {}, "classifier"},
+    {HeadKind::kAnswer, "modernbert", PoolingChoice::kNone, "head.dense", Activation::kGeluErf,
+     "classifier", "head.norm"},
     {HeadKind::kAnswer, "", PoolingChoice::kNone, "", {}, "qa_outputs"},
     {HeadKind::kNextSentence, "bert", PoolingChoice::kPooler, kPoolerLayer, Activation::kTanh,
      "cls.seq_relationship"},
@@ -252,6 +502,10 @@ constexpr std::string_view kUnusedHeads[] = {"cls.",  // BERT
                                              "vocab_layer_norm.",
                                              "vocab_projector.",  // DistilBERT
                                              "lm_head.",          // RoBERTa
+                                             "predictions.",
+                                             "sop_classifier.",  // ALBERT
+                                             "head.",
+                                             "decoder.",  // ModernBERT
                                              "generator_predictions.",
                                              "generator_lm_head.",
                                              "discriminator_predictions."};  // ELECTRA
@@ -271,7 +525,7 @@ class HeadReader {
     const bool is_dropped = use == HeadUse::kDrop;
     const HeadKind kind = is_dropped ? HeadKind::kNone : read_kind(pooling.has_value());
     if (const ClassifierHead* const head = classifier_of(kind, family_.model_type)) {
-      check_pooling(pooling, head->rows, config_.where());
+      check_pooling(pooling, rows_of(*head), config_.where());
       read_classifier(*head);
     } else {
       config_.pass_over(kClassNames);
@@ -321,6 +575,16 @@ class HeadReader {
     return *kind;
   }
 
+  // Returns the rows that the head takes, which ModernBERT's config may choose.
+  PoolingChoice rows_of(const ClassifierHead& head) {
+    if (head.norm == nullptr || head.kind != HeadKind::kSequence) return head.rows;
+    const std::string pooling = config_.text("classifier_pooling", "cls");
+    if (pooling != "cls" && pooling != "mean") {
+      config_.refuse("classifier_pooling", "expected cls or mean");
+    }
+    return pooling == "cls" ? PoolingChoice::kFirst : PoolingChoice::kMean;
+  }
+
   // ModelTensors reports missing tensors.
   void add_linear(const std::string& name, uint32_t outputs, std::optional<Activation> activation) {
     spec_.head.push_back(
@@ -331,7 +595,7 @@ class HeadReader {
     if (choice == PoolingChoice::kNone) return;
     spec_.pooling = choice == PoolingChoice::kMean ? SelectKind::kMean : SelectKind::kFirst;
     if (choice != PoolingChoice::kPooler) return;
-    add_linear(fmt::format("{}{}", prefix_, kPoolerLayer), spec_.model_dim, Activation::kTanh);
+    add_linear(prefix_ + family_.pooler, spec_.model_dim, Activation::kTanh);
   }
 
   // Reads the names of the classes, which the config may give.
@@ -361,8 +625,10 @@ class HeadReader {
   }
 
   void read_classifier(const ClassifierHead& head) {
-    read_pooling(head.rows);
-    if (head.hidden != kPoolerLayer && !head.hidden.empty()) {
+    read_pooling(rows_of(head));
+    if (head.norm != nullptr) {
+      spec_.head.push_back(read_transform(head.hidden, head.norm, spec_.model_dim, true));
+    } else if (head.hidden != kPoolerLayer && !head.hidden.empty()) {
       add_linear(std::string(head.hidden), spec_.model_dim,
                  head.activation.value_or(spec_.activation));
     }
@@ -385,7 +651,22 @@ class HeadReader {
     if (!is_tied) std::swap(first, second);
     tensors_.pass_over(second);
     return tensors_.vector(tensors_.has(first) || !tensors_.has(second) ? first : second,
-                           spec_.vocab_size);
+                           spec_.vocab_size,
+                           head.may_lack_biases ? Presence::kIfStored : Presence::kRequired);
+  }
+
+  // Reads a layer with an activation and a norm.
+  HeadStepSpec read_transform(std::string_view dense, const char* norm, uint32_t width,
+                              bool may_lack_biases) {
+    const Presence bias = may_lack_biases ? Presence::kIfStored : Presence::kRequired;
+    const LanguageHead& head = family_.language_head;
+    if (may_lack_biases) {
+      config_.expect("classifier_activation", "gelu", "other activations are not supported");
+    }
+    return {.linear = tensors_.linear(std::string(dense), width, spec_.model_dim, bias),
+            .activation = head.has_models_activation ? spec_.activation : Activation::kGeluErf,
+            .norm = tensors_.norm(norm, width, spec_.layers[0].mlp_norm->epsilon, NormKind::kLayer,
+                                  bias)};
   }
 
   // Reads the head that is applied to each row.
@@ -396,18 +677,14 @@ class HeadReader {
     }
     const uint32_t width = spec_.token_embedding->columns;
     const std::string decoder = std::string(head.decoder) + ".weight";
-    HeadStepSpec transform;
-    transform.linear = tensors_.linear(head.dense, width, spec_.model_dim, Presence::kRequired);
-    transform.activation = head.has_models_activation ? spec_.activation : Activation::kGeluErf;
-    // DistilBERT's config lacks the field; its epsilon is the default.
-    transform.norm = tensors_.norm(head.norm, width, config_.positive("layer_norm_eps", kEpsilon));
+    HeadStepSpec transform = read_transform(head.dense, head.norm, width, head.may_lack_biases);
     HeadStepSpec logits;
     const bool is_tied = config_.flag("tie_word_embeddings", true);
     logits.is_token_embedding = is_tied;
     logits.linear.emplace();
     logits.linear->weight =
-        is_tied ? tensors_.tied_embedding(prefix_ + "embeddings.word_embeddings.weight", decoder,
-                                          spec_.vocab_size, width)
+        is_tied ? tensors_.tied_embedding(fmt::format("{}{}.weight", prefix_, family_.tokens),
+                                          decoder, spec_.vocab_size, width)
                 : tensors_.matrix(decoder, spec_.vocab_size, width);
     logits.linear->bias = read_bias(head, is_tied);
     spec_.head = {std::move(transform), std::move(logits)};
@@ -457,7 +734,7 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
   const std::string type = config.text("model_type");
   const EncoderFamily* const family = encoder_family(type);
   if (family == nullptr) config.refuse("model_type", "expected one of " + encoder_types());
-  const bool is_alone = tensors.has("embeddings.word_embeddings.weight");
+  const bool is_alone = tensors.has(fmt::format("{}.weight", family->tokens));
   const std::string prefix = is_alone ? "" : family->prefix;
   take_encoder_fields(config);
   TransformerSpec spec = read_encoder(config, tensors, *family, prefix);
@@ -467,9 +744,10 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
   check_config_agrees(options, spec.heads, spec.activation, config.where());
   if (options.norm_first && *options.norm_first != spec.norm_first) {
     throw InputError(
-        "{}: norms before attention and MLP were requested, but models of type {} have them after "
-        "it: drop the option",
-        config.where(), quote(spec.architecture));
+        "{}: norms {} attention and MLP were requested, but models of type {} have them {} it: "
+        "drop the option",
+        config.where(), *options.norm_first ? "before" : "after", quote(spec.architecture),
+        spec.norm_first ? "before" : "after");
   }
   config.finish();
   pass_over_zero_biases(tensors);

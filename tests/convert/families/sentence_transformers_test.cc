@@ -14,7 +14,9 @@
 
 #include "convert/families/encoder_fixture.h"
 #include "support/recognised.h"
+#include "support/reference_models.h"
 #include "support/refusal.h"
+#include "support/test_data.h"
 
 namespace arenite::convert {
 namespace {
@@ -50,6 +52,59 @@ class SentenceTransformers : public ::testing::Test {
 
   TempFolder folder_;
 };
+
+// Decoders of transformers may give the rows, too; transformers computed those of the fixtures.
+class SentencesOfDecoders : public ::testing::Test {
+ protected:
+  void read(const std::filesystem::path& fixture, const char* pooling) {
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      std::filesystem::copy_file(fixture / file, folder_.path() / file);
+    }
+    std::filesystem::create_directory(folder_.path() / "1_Pooling");
+    const auto module = [](int index, const char* kind, const char* path) {
+      return json{{"idx", index},
+                  {"name", kind},
+                  {"path", path},
+                  {"type", std::string("sentence_transformers.models.") + kind}};
+    };
+    folder_.write("modules.json",
+                  json{module(0, "Transformer", ""), module(1, "Pooling", "1_Pooling"),
+                       module(2, "Normalize", "2_Normalize")}
+                      .dump());
+    folder_.write("1_Pooling/config.json", json{{"pooling_mode", pooling}}.dump());
+    const json expected = json::parse(read_bytes(fixture / "expected.json"));
+    rows_ = expected["results"].get<std::vector<std::vector<double>>>();
+    const std::vector<uint32_t> ids = expected["ids"];
+    found_ = reference_encoder(encoder_at(folder_.path()), ids).values;
+  }
+  // Compares with `row`, normalized.
+  void expect(const std::vector<double>& row) {
+    double squares = 0.0;
+    for (const double value : row) squares += value * value;
+    ASSERT_EQ(found_.size(), row.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      EXPECT_NEAR(found_[i], row[i] / std::sqrt(squares), 1e-6) << i;
+    }
+  }
+
+  TempFolder folder_;
+  std::vector<std::vector<double>> rows_;
+  std::vector<double> found_;
+};
+
+TEST_F(SentencesOfDecoders, TakeTheLastRow) {
+  read(convert_fixture("decoders") / "qwen2-tied-bare", "lasttoken");
+  expect(rows_.back());
+}
+
+TEST_F(SentencesOfDecoders, SeeBothWaysIfTheConfigSaysSo) {
+  read(convert_fixture("heads") / "Gemma3TextModel", "mean");
+  std::vector<double> mean(rows_[0].size());
+  for (const std::vector<double>& row : rows_) {
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += row[i] / double(rows_.size());
+  }
+  expect(mean);
+}
 
 TEST_F(SentenceTransformers, ReadsAllModules) {
   const TransformerSpec spec = open();

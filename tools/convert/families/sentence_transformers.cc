@@ -287,13 +287,18 @@ void check_model_config(const fs::path& folder) {
 
 // ---- the whole model ----
 
-// The encoder is in this folder, which is already open, or in its own folder.
+// The transformer is in this folder, which is already open, or in its own folder.
 TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
                                  const ModelOptions& options) {
+  const Opened own = folder == model.folder ? model : open_model(folder);
+  if (is_decoder_type(own.model_type())) {
+    TransformerSpec spec = read_hf_decoder(own, HeadUse::kDrop);
+    spec.is_decoder = spec.is_headless = false;
+    return spec;
+  }
   ModelOptions transformer_options = options;
   transformer_options.pooling.reset();
-  return read_hf_encoder(folder == model.folder ? model : open_model(folder), transformer_options,
-                         HeadUse::kDrop);
+  return read_hf_encoder(own, transformer_options, HeadUse::kDrop);
 }
 
 // `options` may repeat the module's pooling if it is one of the option's choices.

@@ -57,17 +57,4 @@ bool in_ranges(std::span<const uint32_t> ranges, uint32_t code_point) {
   return 2 * begin < ranges.size() && code_point >= ranges[2 * begin];
 }
 
-CharacterClass classify(uint32_t code_point, std::span<const uint32_t> letters,
-                        std::span<const uint32_t> numbers) {
-  if (is_space(code_point)) return CharacterClass::kSpace;
-  if (code_point < 0x80) {
-    const uint32_t lower = code_point | 0x20;
-    if (lower >= 'a' && lower <= 'z') return CharacterClass::kLetter;
-    return code_point >= '0' && code_point <= '9' ? CharacterClass::kNumber
-                                                  : CharacterClass::kOther;
-  }
-  if (in_ranges(letters, code_point)) return CharacterClass::kLetter;
-  return in_ranges(numbers, code_point) ? CharacterClass::kNumber : CharacterClass::kOther;
-}
-
 }  // namespace arenite::text

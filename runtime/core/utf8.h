@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes and encodes UTF-8, one code point at a time, and classifies code points for the patterns
-// of tokenizers. Bytes that are not UTF-8 are reported, never refused:
+// Decodes and encodes UTF-8, one code point at a time, and finds code points in lists. Bytes that
+// are not UTF-8 are reported, never refused:
 //
 //     decode_utf8("\u00E9a") -> {0xE9, 2 bytes};  decode_utf8("\xFFa") -> {invalid, 1 byte}
 //
@@ -60,15 +60,11 @@ constexpr bool is_space(uint32_t code_point) {
          code_point == 0x3000;
 }
 
-constexpr bool is_newline(uint32_t code_point) { return code_point == '\n' || code_point == '\r'; }
-
 // ASCII punctuation and symbols.
 constexpr bool is_ascii_punctuation(uint32_t code_point) {
   return (code_point >= '!' && code_point <= '/') || (code_point >= ':' && code_point <= '@') ||
          (code_point >= '[' && code_point <= '`') || (code_point >= '{' && code_point <= '~');
 }
-
-enum class CharacterClass : uint8_t { kSpace, kLetter, kNumber, kOther };
 
 // Returns the index of a number in an ascending list; the list's size if absent.
 size_t place_of(std::span<const uint32_t> sorted, uint32_t number);
@@ -82,10 +78,5 @@ inline constexpr uint32_t kIdeographs[] = {0x3400,  0x4DBF,  0x4E00,  0x9FFF,  0
                                            0xFAFF,  0x20000, 0x2A6DF, 0x2A700, 0x2B81F,
                                            0x2B920, 0x2CEAF, 0x2F800, 0x2FA1F};
 inline bool is_ideograph(uint32_t code_point) { return in_ranges(kIdeographs, code_point); }
-
-// `letters` and `numbers` are Unicode's general categories L and N, from code point 128 on. Bytes
-// that are not UTF-8 are kOther, as is Unicode's replacement character.
-CharacterClass classify(uint32_t code_point, std::span<const uint32_t> letters,
-                        std::span<const uint32_t> numbers);
 
 }  // namespace arenite::text

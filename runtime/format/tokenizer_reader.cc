@@ -15,7 +15,7 @@ constexpr std::span<const uint32_t> TokenizerView::*kLists[] = {
     &TokenizerView::characters,     &TokenizerView::character_tokens, &TokenizerView::merge_begin,
     &TokenizerView::merge_rights,   &TokenizerView::merge_ranks,      &TokenizerView::merge_tokens,
     &TokenizerView::whole_tokens,   &TokenizerView::specials,         &TokenizerView::special_order,
-    &TokenizerView::letters,        &TokenizerView::numbers,          &TokenizerView::dropped,
+    &TokenizerView::columns,        &TokenizerView::splits,           &TokenizerView::dropped,
     &TokenizerView::punctuation,    &TokenizerView::fold_from,        &TokenizerView::fold_to,
     &TokenizerView::fold_sequences, &TokenizerView::before,           &TokenizerView::after,
     &TokenizerView::steps,          &TokenizerView::scores,           &TokenizerView::charsmap,
@@ -51,7 +51,6 @@ TokenizerView tokenizer_view(std::span<const std::byte> file) {
   const TokenizerChoices& choices = *table.choices();
   TokenizerView view;
   view.kind = choice<TokenizerKind>(choices.kind());
-  view.pattern = choice<Pattern>(choices.pattern());
   view.prefix = choice<Prefix>(choices.prefix());
   view.unknown = choice<Unknown>(choices.unknown());
   view.flags = choices.flags();

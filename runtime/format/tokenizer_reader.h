@@ -34,8 +34,13 @@ enum class TokenizerList : uint8_t {
   kWholeTokens,
   kSpecials,      // tokens with a name, increasing
   kSpecialOrder,  // indexes into specials, sorted by the bytes of the tokens
-  kLetters,       // ranges from U+0080 on
-  kNumbers,       // ranges from U+0080 on
+  // Pre-tokenizer: the column of each character in the tables of `splits`. First those of ASCII,
+  // four to an element; then code point << kColumnBits | column for each change from U+0080 on.
+  kColumns,
+  // The number of columns, then for each step: sum of SplitFlags, number of states, and the table
+  // [states][columns] of next state << 1 | whether a match ends before the character. State 0 is
+  // the end of a search, 1 its start; column 0 is the end of the text.
+  kSplits,
   // Normalization: WordPiece uses all of these, the steps of other kinds only the fold lists.
   kDropped,        // ranges of characters that are removed, from U+0000 on
   kPunctuation,    // ranges of characters that are words by themselves, from U+0080 on
@@ -69,14 +74,18 @@ enum class TokenizerKind : uint8_t {
 };
 inline constexpr uint32_t kTokenizerKinds = 5;
 
-enum class Pattern : uint8_t { kNone, kGpt2, kLlama3, kQwen2, kDigits, kSpaces, kClip, kWords };
-inline constexpr uint32_t kPatterns = 8;
-inline constexpr uint32_t kPatternsLinked = linked(Need::kUnigram) ? kPatterns : 6;
-
-// Whether a pattern needs the lists of letters and numbers.
-constexpr bool asks_for_classes(Pattern pattern) {
-  return pattern != Pattern::kNone && pattern != Pattern::kSpaces && pattern != Pattern::kWords;
-}
+// A step of the pre-tokenizer splits a text into the matches of its table and the gaps between
+// them.
+enum SplitFlags : uint32_t {
+  kDropMatches = 1,
+  kDropGaps = 2,
+  kOfBytes = 4,       // matches the byte-level alphabet's character of each byte
+  kSkipFailures = 8,  // where a search fails, none succeeds before the character that ended it
+  kSplitFlagsAll = 15,
+};
+inline constexpr uint32_t kSplitHeader = 2;  // elements of a step before its table
+inline constexpr uint32_t kColumnBits = 8;
+inline constexpr uint32_t kAsciiElements = 128 * kColumnBits / 32;
 
 // A space put before a text, so that its first word looks like any other.
 enum class Prefix : uint8_t { kNever, kAlways, kUnlessSpace };
@@ -99,7 +108,9 @@ enum TokenizerFlags : uint32_t {
   kIdeographsAreWords = 128,  // each ideograph (utf8.h) is a word
   kDecomposeHangul = 256,     // syllables become their letters, as in normalization form D
   kCleansUp = 512,            // decoding puts no space before punctuation (text_stream.cc)
-  kTokenizerFlagsAll = 1023,
+  // Each word between white space is a part with its own prefix; the white space is dropped.
+  kWordsAreParts = 1024,
+  kTokenizerFlagsAll = 2047,
 };
 
 enum SpecialFlags : uint8_t {
@@ -144,6 +155,9 @@ inline constexpr uint32_t kSpecialsMax = 1u << 14;
 inline constexpr uint32_t kSpecialBytesMax = 256;
 inline constexpr uint32_t kEndsMax = 64;
 inline constexpr uint32_t kRangesMax = 4096;
+inline constexpr uint32_t kColumnsMax = 1u << 14;  // elements of `columns`
+inline constexpr uint32_t kSplitsMax = 1u << 20;   // elements of `splits`
+inline constexpr uint32_t kSplitStepsMax = 6;
 inline constexpr uint32_t kFoldsMax = 1u << 14;
 inline constexpr uint32_t kWordCharactersMax = 1024;
 inline constexpr uint32_t kPairSeparatorsMax = 2;
@@ -155,7 +169,6 @@ inline constexpr uint32_t kCharsmapMax = 1u << 20;
 // file. TokenizerList says what they hold.
 struct TokenizerView {
   TokenizerKind kind = TokenizerKind::kBytePairs;
-  Pattern pattern = Pattern::kNone;
   Prefix prefix = Prefix::kNever;
   Unknown unknown = Unknown::kRefuse;
   uint32_t flags = 0;
@@ -171,7 +184,7 @@ struct TokenizerView {
   std::span<const uint32_t> specials;
   std::span<const uint8_t> special_flags;
   std::span<const uint32_t> special_order;
-  std::span<const uint32_t> letters, numbers;
+  std::span<const uint32_t> columns, splits;
   uint32_t pair_separators = 0;
   uint32_t word_characters_max = 0;
   std::span<const uint32_t> dropped, punctuation;

@@ -19,7 +19,8 @@ enum class ListValues : uint8_t { kAny, kTokens, kTokensOrNone, kCodePoints, kRa
 
 // Bit sets of TokenizerKind. The extra bit kWithSteps allows any kind that has steps.
 constexpr uint8_t kAll = 31, kBytesOrPieces = 3, kPiecesOrCharacters = 6, kNoWords = 23, kWords = 8;
-constexpr uint8_t kUnigramOnly = 16, kWithSteps = 32, kFolds = kWords | kWithSteps;
+constexpr uint8_t kUnigramOnly = 16, kSplitKinds = 19, kWithSteps = 32,
+                  kFolds = kWords | kWithSteps;
 
 // Limits are stored as logarithms, which keeps the rows small. REQUIRES: `most` is a power of 2.
 constexpr uint8_t log2_of(uint32_t most) { return static_cast<uint8_t>(std::countr_zero(most)); }
@@ -49,8 +50,8 @@ constexpr ListRule kListRules[] = {
     {"tokenizer.whole_tokens", kWholeTokens, ListValues::kTokens},
     {"tokenizer.specials", kSpecials, ListValues::kTokens, true, kAll, log2_of(kSpecialsMax)},
     {"tokenizer.special_order", kSpecials, ListValues::kSpecials},
-    {"tokenizer.letters", kLetters, ListValues::kAny, false, kAll, log2_of(2 * kRangesMax)},
-    {"tokenizer.numbers", kNumbers, ListValues::kAny, false, kAll, log2_of(2 * kRangesMax)},
+    {"tokenizer.columns", kColumns, ListValues::kAny, false, kSplitKinds, log2_of(kColumnsMax)},
+    {"tokenizer.splits", kSplits, ListValues::kAny, false, kSplitKinds, log2_of(kSplitsMax)},
     {"tokenizer.dropped", kDropped, ListValues::kAny, false, kWords, log2_of(2 * kRangesMax)},
     {"tokenizer.punctuation", kPunctuation, ListValues::kAny, false, kWords,
      log2_of(2 * kRangesMax)},
@@ -184,7 +185,6 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
 
 bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
   constexpr uint32_t kAsciiEnd = 0x80;  // the classes of ASCII are not in tables
-  const bool classes = asks_for_classes(view.pattern);
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
   if (linked(Need::kUnigram) && has_words &&
       !verify_increase(view.fold_from, "tokenizer.fold_from", refuse)) {
@@ -193,20 +193,70 @@ bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
   for (uint32_t i = 0; i < view.fold_from.size(); ++i) {
     if (!verify_fold(view, i, refuse)) return false;
   }
-  return verify_ranges(view.letters, classes, kAsciiEnd, "tokenizer.letters", refuse) &&
-         verify_ranges(view.numbers, classes, kAsciiEnd, "tokenizer.numbers", refuse) &&
-         verify_ranges(view.dropped, !view.dropped.empty(), 0, "tokenizer.dropped", refuse) &&
+  return verify_ranges(view.dropped, !view.dropped.empty(), 0, "tokenizer.dropped", refuse) &&
          verify_ranges(view.punctuation, has_words, kAsciiEnd, "tokenizer.punctuation", refuse);
+}
+
+bool verify_columns(const TokenizerView& view, uint32_t count, const Refusal& refuse) {
+  constexpr uint32_t kMask = (1u << kColumnBits) - 1;
+  if (view.columns.size() <= kAsciiElements || count > kMask + 1) {
+    return refuse("characters have no columns, or too many", "tokenizer.columns", 0,
+                  view.columns.size(), kMask + 1);
+  }
+  for (uint32_t i = 0; i < view.columns.size(); ++i) {
+    const uint32_t element = view.columns[i];
+    const bool is_ascii = i < kAsciiElements;
+    for (uint32_t bits = element, j = 0; j < (is_ascii ? 4 : 1); ++j, bits >>= kColumnBits) {
+      if ((bits & kMask) != 0 && (bits & kMask) < count) continue;
+      return refuse("a character has an unknown column", "tokenizer.columns", i, bits & kMask,
+                    count);
+    }
+    const uint32_t first = element >> kColumnBits;
+    const bool is_next =
+        i == kAsciiElements ? first == 0x80 : first > view.columns[i - 1] >> kColumnBits;
+    if (!is_ascii && (!is_next || first > kCodePointMax)) {
+      return refuse("ranges of characters are not in order", "tokenizer.columns", i, first);
+    }
+  }
+  return true;
+}
+
+// Checks that a search ends within its text: columns and states exist. Only byte pairs are split
+// within characters, and not into characters again.
+bool verify_splits(const TokenizerView& view, const Refusal& refuse) {
+  const auto& splits = view.splits;
+  if (splits.empty() && view.columns.empty()) return true;
+  const uint32_t count = splits.empty() ? 0 : splits[0];
+  if (!verify_columns(view, count, refuse)) return false;
+  bool is_of_bytes = false;
+  uint32_t steps = 0;
+  for (uint32_t i = 1; i < splits.size(); ++steps) {
+    const uint32_t flags = splits[i], left = static_cast<uint32_t>(splits.size()) - i;
+    const uint32_t states = left < kSplitHeader ? 0 : splits[i + 1];
+    const bool was_of_bytes = is_of_bytes;
+    is_of_bytes = (flags & kOfBytes) != 0;
+    if (flags > kSplitFlagsAll || steps == kSplitStepsMax || (was_of_bytes && !is_of_bytes) ||
+        (is_of_bytes && view.kind != TokenizerKind::kBytePairs) || states < 2 ||
+        states > (left - kSplitHeader) / count) {
+      return refuse("a step of the pre-tokenizer is invalid", "tokenizer.splits", i, flags);
+    }
+    const uint32_t end = i + kSplitHeader + states * count;
+    for (i += kSplitHeader; i < end; ++i) {
+      if (splits[i] >> 1 < states) continue;
+      return refuse("a table leads to a state that does not exist", "tokenizer.splits", i,
+                    splits[i] >> 1, states);
+    }
+  }
+  return true;
 }
 
 constexpr uint32_t kByteValues = 256;
 constexpr uint32_t kSpaceMark = 0x2581;  // SentencePiece's space
 
-// Checks the scalar fields. WordPiece has no prefix; WordPiece and characters have no pattern.
+// Checks the scalar fields. WordPiece has no prefix.
 bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
   static_assert((kTokenizerFlagsAll & (kTokenizerFlagsAll + 1)) == 0);
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
-  const bool is_cut = !has_words && view.kind != TokenizerKind::kCharacters;
   const bool lacks_bos = view.bos == kNoToken && !view.has(kAddBos);
   const bool lacks_unknown = view.unknown_token == kNoToken && view.unknown != Unknown::kToken;
   const uint32_t last = view.vocab_size() - 1;
@@ -215,10 +265,10 @@ bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
     uint32_t found, most;
   } choices[] = {
       {"tokenizer.kind", static_cast<uint32_t>(view.kind), kTokenizerKinds - 1},
-      {"tokenizer.pattern", static_cast<uint32_t>(view.pattern), is_cut ? kPatternsLinked - 1 : 0},
       {"tokenizer.prefix", static_cast<uint32_t>(view.prefix), has_words ? 0 : kPrefixes - 1},
       {"tokenizer.unknown", static_cast<uint32_t>(view.unknown), kUnknowns - 1},
-      {"tokenizer.flags", view.flags, kTokenizerFlagsAll},
+      {"tokenizer.flags", view.flags,
+       linked(Need::kUnigram) && !has_words ? kTokenizerFlagsAll : kWordsAreParts - 1},
       {"tokenizer.word_characters_max", view.word_characters_max,
        has_words ? kWordCharactersMax : 0},
       {"tokenizer.pair_separators", view.pair_separators,  // a separator is the first end token
@@ -475,7 +525,7 @@ bool verify_tokenizer(std::span<const std::byte> file, const Refusal& refuse) {
          verify_merges(view, refuse) &&
          verify_order(view, view.whole_tokens, nullptr, "tokenizer.whole_tokens", refuse) &&
          verify_specials(view, refuse) && verify_unicode(view, refuse) &&
-         (!linked(Need::kUnigram) || verify_later(view, refuse));
+         verify_splits(view, refuse) && (!linked(Need::kUnigram) || verify_later(view, refuse));
 }
 
 }  // namespace arenite::format

@@ -65,7 +65,7 @@ bool Encoder::add_part(size_t begin, size_t end) {
     is_normalized_ = !view_.steps.empty();
     is_too_small_ = is_normalized_ && !normalize(view_, text, out_.subspan(count_), text);
     if (is_too_small_) return false;
-    if (view_.pattern == format::Pattern::kWords) return add_spaced(text, begin);
+    if (view_.has(format::kWordsAreParts)) return add_spaced(text, begin);
     if (text.empty()) return true;
   }
   if constexpr (linked(Need::kWordPiece)) {

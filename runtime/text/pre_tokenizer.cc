@@ -1,164 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements the regular expressions of the pre-tokenizers, alternative by alternative in their
-// order. GPT-2's cuts "I'll  go" into "I", "'ll", " ", " go".
+// Walks the tables of the pre-tokenizer. GPT-2's splits "I'll  go" into "I", "'ll", " ", " go".
 #include "text/pre_tokenizer.h"
 
-#include "core/needs.h"
+#include <algorithm>
 
 namespace arenite::text {
 namespace {
 
-constexpr uint32_t kLongS = 0x17F;  // its upper case is S, so (?i:'s) matches it
+constexpr uint32_t kStart = 1;  // the state that a search begins in
 
-// Returns the code point; with any_case, lowercases ASCII letters and the long s.
-uint32_t lower(uint32_t code_point, bool any_case) {
-  if (!any_case) return code_point;
-  if (code_point == kLongS) return 's';
-  return code_point >= 'A' && code_point <= 'Z' ? code_point | 0x20 : code_point;
+// Returns the character that stands for a byte in byte-level vocabularies: itself if it is visible,
+// else the next one from U+0100 on.
+uint32_t byte_character(uint32_t byte) {
+  if (byte <= ' ') return byte + 0x100;
+  if (byte >= 0x7F && byte <= 0xA0) return byte - 0x7F + 0x121;
+  return byte == 0xAD ? 0x143 : byte;
 }
 
 }  // namespace
 
+PreTokenizer::PreTokenizer(const format::TokenizerView& view, const Part& part)
+    : columns_(view.columns), part_(part) {
+  if (view.splits.empty()) return;
+  column_count_ = view.splits[0];
+  for (size_t i = 1; i < view.splits.size();) {
+    const uint32_t* const step = &view.splits[i];
+    steps_[step_count_++] = step;
+    i += format::kSplitHeader + size_t{step[1]} * column_count_;
+  }
+}
+
 bool PreTokenizer::next(Piece& piece) {
-  if constexpr (linked(Need::kUnigram)) {
-    const bool is_clip = pattern_ == format::Pattern::kClip;
-    if (is_clip) position_ = run_end(position_, CharacterClass::kSpace);
-  }
-  if (position_ >= part_.size()) return false;
-  piece.begin = position_;
-  switch (pattern_) {
-    case format::Pattern::kNone:
-      piece.end = part_.size();
-      break;
-    case format::Pattern::kGpt2:
-      piece.end = gpt2_end(position_);
-      break;
-    case format::Pattern::kLlama3:
-      piece.end = llama3_end(position_, 3);
-      break;
-    case format::Pattern::kQwen2:
-      piece.end = llama3_end(position_, 1);
-      break;
-    case format::Pattern::kDigits:
-      if (digits_begin_ <= position_) {
-        digits_begin_ = next_where(position_, true);
-        limit_ = digits_begin_;
-      }
-      piece.end = digits_begin_ == position_ ? position_ + part_.code_point(position_).bytes
-                                             : gpt2_end(position_);
-      break;
-    case format::Pattern::kClip:
-      if constexpr (linked(Need::kUnigram)) piece.end = clip_end(position_);
-      break;
-    case format::Pattern::kWords:
-    case format::Pattern::kSpaces:
-      piece.end = next_where(position_ + part_.code_point(position_).bytes, false);
-      break;
-  }
-  position_ = piece.end;
-  return true;
-}
-
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-size_t PreTokenizer::gpt2_end(size_t begin) const {
-  const size_t contraction = contraction_end(begin, false);
-  if (contraction != begin) return contraction;
-  const size_t run = part_.byte(begin) == ' ' && begin + 1 < limit_ ? begin + 1 : begin;
-  const CharacterClass of = class_at(run);
-  return of == CharacterClass::kSpace ? space_run_end(begin) : run_end(run, of);
-}
-
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
-// \s*[\r\n]+|\s+(?!\S)|\s+
-size_t PreTokenizer::llama3_end(size_t begin, uint32_t digits_max) const {
-  const size_t contraction = contraction_end(begin, true);
-  if (contraction != begin) return contraction;
-
-  const CodePoint first = part_.code_point(begin);
-  const size_t second = begin + first.bytes;
-  const CharacterClass of = class_at(begin);
-  const bool letter_follows = second < limit_ && class_at(second) == CharacterClass::kLetter;
-  if (of == CharacterClass::kLetter) return run_end(begin, of);
-  if (of == CharacterClass::kNumber) {
-    size_t end = second;
-    for (uint32_t i = 1; i < digits_max && end < limit_ && class_at(end) == of; ++i) {
-      end += part_.code_point(end).bytes;
+  while (position_ < part_.size()) {
+    size_t end = part_.size();
+    bool is_dropped = false;
+    for (uint32_t i = 0; i < step_count_ && !is_dropped; ++i) {
+      if (ends_[i] <= position_) ends_[i] = piece_end(steps_[i], end, is_dropped);
+      end = ends_[i];
     }
-    return end;
+    piece = {position_, end};
+    position_ = end;
+    if (!is_dropped) return true;
   }
-  if (letter_follows && !is_newline(first.value)) return run_end(second, CharacterClass::kLetter);
-
-  const bool other_follows =
-      first.value == ' ' && second < limit_ && class_at(second) == CharacterClass::kOther;
-  if (of == CharacterClass::kOther || other_follows) {
-    size_t end = run_end(other_follows ? second : begin, CharacterClass::kOther);
-    while (end < limit_ && is_newline(part_.byte(end))) ++end;
-    return end;
-  }
-  size_t newline_end = begin;
-  const size_t end = run_end(begin, CharacterClass::kSpace);
-  for (size_t i = begin; i < end; ++i) {
-    if (is_newline(part_.byte(i))) newline_end = i + 1;
-  }
-  return newline_end != begin ? newline_end : space_run_end(begin);
+  return false;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+ ; next() skips white space.
-size_t PreTokenizer::clip_end(size_t begin) const {
-  const size_t contraction = contraction_end(begin, false);
-  if (contraction != begin) return contraction;
-  const CharacterClass of = class_at(begin);
-  return of == CharacterClass::kNumber ? begin + part_.code_point(begin).bytes : run_end(begin, of);
-}
-
-// \s+(?!\S)|\s+ : a run of at least two spaces excludes its last one, unless the text ends there.
-size_t PreTokenizer::space_run_end(size_t begin) const {
-  size_t end = begin;
-  size_t last = begin;
-  while (end < limit_ && class_at(end) == CharacterClass::kSpace) {
-    last = end;
-    end += part_.code_point(end).bytes;
+// Returns the end of the match at position_, or else of the gap before the next match.
+size_t PreTokenizer::piece_end(const uint32_t* step, size_t limit, bool& is_dropped) const {
+  size_t read = 0;
+  size_t end = match_end(step, position_, limit, read);
+  const bool is_match = end != position_;
+  while (!is_match) {
+    uint32_t bytes = 0;
+    (void)column_at(step, end, bytes);
+    const bool skips = (step[0] & format::kSkipFailures) != 0 && read > end;
+    end = skips ? read : end + bytes;
+    if (end >= limit || match_end(step, end, limit, read) != end) break;
   }
-  return end == limit_ || last == begin ? end : last;
-}
-
-// 's|'t|'re|'ve|'m|'ll|'d ; returns `begin` if there is no match.
-size_t PreTokenizer::contraction_end(size_t begin, bool any_case) const {
-  if (part_.byte(begin) != '\'' || begin + 1 >= limit_) return begin;
-  const CodePoint first = part_.code_point(begin + 1);
-  const size_t after_first = begin + 1 + first.bytes;
-  const uint32_t letter = lower(first.value, any_case);
-  if (letter == 's' || letter == 't' || letter == 'm' || letter == 'd') return after_first;
-  if (after_first >= limit_) return begin;
-  const uint32_t next_letter = lower(part_.byte(after_first), any_case);
-  const bool found = (letter == 'r' && next_letter == 'e') ||
-                     (letter == 'v' && next_letter == 'e') || (letter == 'l' && next_letter == 'l');
-  return found ? after_first + 1 : begin;
-}
-
-size_t PreTokenizer::run_end(size_t begin, CharacterClass of) const {
-  size_t end = begin;
-  while (end < limit_ && class_at(end) == of) end += part_.code_point(end).bytes;
+  is_dropped = (step[0] & (is_match ? format::kDropMatches : format::kDropGaps)) != 0;
   return end;
 }
 
-// Returns the position of the first \p{N} from `begin` on, or without `numbers` of the first space
-// (U+0020 or U+2581); the end of the part if there is none.
-size_t PreTokenizer::next_where(size_t begin, bool numbers) const {
+// Returns the end of the match that begins at `begin`; `begin` if there is none. Sets `read` to the
+// character that ends the search.
+size_t PreTokenizer::match_end(const uint32_t* step, size_t begin, size_t limit,
+                               size_t& read) const {
+  const uint32_t* const table = step + format::kSplitHeader;
   size_t end = begin;
-  while (end < part_.size()) {
-    const CodePoint code_point = part_.code_point(end);
-    if (numbers ? class_at(end) == CharacterClass::kNumber
-                : code_point.value == ' ' || code_point.value == kSpaceMark) {
-      break;
-    }
-    end += code_point.bytes;
+  for (size_t at = begin, state = kStart; state != 0;) {
+    read = at;
+    uint32_t bytes = 0;
+    const uint32_t column = at < limit ? column_at(step, at, bytes) : 0;
+    const uint32_t entry = table[state * column_count_ + column];
+    if ((entry & 1) != 0) end = at;
+    state = bytes != 0 ? entry >> 1 : 0;
+    at += bytes;
   }
   return end;
 }
 
-CharacterClass PreTokenizer::class_at(size_t position) const {
-  return classify(part_.code_point(position).value, letters_, numbers_);
+// Returns the column of the character at a position, and its number of bytes. A byte that is not
+// UTF-8 counts as U+FFFD. REQUIRES: position < part_.size().
+uint32_t PreTokenizer::column_at(const uint32_t* step, size_t position, uint32_t& bytes) const {
+  uint32_t character = part_.byte(position);
+  bytes = 1;
+  if ((step[0] & format::kOfBytes) != 0) {
+    character = byte_character(character);
+  } else if (character >= 0x80) {
+    const CodePoint code_point = part_.code_point(position);
+    const bool is_valid = code_point.value != kInvalidCodePoint;
+    character = is_valid ? code_point.value : kReplacementCharacter;
+    bytes = code_point.bytes;
+  }
+  constexpr uint32_t kMask = (1u << format::kColumnBits) - 1;
+  if (character < 0x80) {
+    return columns_[character / 4] >> character % 4 * format::kColumnBits & kMask;
+  }
+  const uint32_t key = character << format::kColumnBits | kMask;
+  return *(std::upper_bound(columns_.begin() + format::kAsciiElements, columns_.end(), key) - 1) &
+         kMask;
 }
 
 }  // namespace arenite::text

@@ -62,35 +62,29 @@ struct Piece {
   size_t end = 0;
 };
 
-// Finds the matches of the pattern's regular expression one after the other, without a regular
-// expression engine. Each alternative looks ahead over one run of a character class, so it reads
-// each byte a bounded number of times.
+// Splits by tables that the converter compiles from regular expressions. The pieces of a step are
+// the texts of the next one; a text without steps is one piece. A search remembers where its last
+// match ended and reads on until no longer match is possible; the converter refuses expressions by
+// which several searches would read on over the same text.
 class PreTokenizer {
  public:
-  PreTokenizer(const format::TokenizerView& view, const Part& part)
-      : pattern_(view.pattern), letters_(view.letters), numbers_(view.numbers), part_(part) {
-    limit_ = part.size();
-  }
+  PreTokenizer(const format::TokenizerView& view, const Part& part);
 
   // Writes the next piece, which is never empty. Returns false at the end of the part.
   bool next(Piece& piece);
 
  private:
-  size_t gpt2_end(size_t begin) const;
-  size_t llama3_end(size_t begin, uint32_t digits_max) const;
-  size_t clip_end(size_t begin) const;
-  size_t space_run_end(size_t begin) const;
-  size_t contraction_end(size_t begin, bool any_case) const;
-  size_t run_end(size_t begin, CharacterClass of) const;
-  size_t next_where(size_t begin, bool numbers) const;
-  CharacterClass class_at(size_t position) const;
+  size_t piece_end(const uint32_t* step, size_t limit, bool& is_dropped) const;
+  size_t match_end(const uint32_t* step, size_t begin, size_t limit, size_t& read) const;
+  uint32_t column_at(const uint32_t* step, size_t position, uint32_t& bytes) const;
 
-  format::Pattern pattern_;
-  std::span<const uint32_t> letters_, numbers_;
+  std::span<const uint32_t> columns_;
   const Part& part_;
+  uint32_t column_count_ = 0;
+  uint32_t step_count_ = 0;
+  const uint32_t* steps_[format::kSplitStepsMax] = {};  // in `splits`
+  size_t ends_[format::kSplitStepsMax] = {};  // of the piece of each step that holds position_
   size_t position_ = 0;
-  size_t limit_ = 0;         // matches look no further; kDigits sets it to the next digit
-  size_t digits_begin_ = 0;  // kDigits: the next digit at or after position_, once known
 };
 
 }  // namespace arenite::text

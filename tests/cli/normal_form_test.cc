@@ -48,7 +48,7 @@ class NormalForm : public ::testing::Test {
     const std::string file = (folder_.path() / name).string();
     report_ = run_arenite(
         {"convert", folder_.path().string(), "-o", file, "--target", "portable", "--verbose"});
-    EXPECT_TRUE(ends(report_, kDone, {"unicode    letters and numbers of Unicode 1"}));
+    EXPECT_TRUE(ends(report_, kDone, {"unicode    character classes of Unicode 1"}));
     return file;
   }
 

@@ -207,7 +207,7 @@ void add_tokenizers(VectorWriter& writer) {
   const std::vector<std::string> texts = {"", "the there", "  there\nthe re", "1234 \xE2\x82\xAC!",
                                           "\xFF\xC3\xA9"};
   add_texts(writer, test::byte_spec(words), texts);
-  add_texts(writer, test::byte_spec(words, format::Pattern::kSpaces), texts);
+  add_texts(writer, test::byte_spec(words, test::space_splits()), texts);
   add_texts(writer, test::piece_spec({" the", " t", "he", " ", "t", "h", "e", "r", "re"}, true),
             texts);
   add_texts(writer, test::word_spec({"the", "cafe", "un", "##aff", "##able", "i", "!"}),

@@ -156,7 +156,9 @@ void write_tokenizers(const std::filesystem::path& corpus, const ModelSeeds& see
   const std::vector<std::string> parts = {"the", "cafe", "un", "##aff", "##able", "i", "!"};
   const std::vector<std::pair<std::string, convert::TokenizerSpec>> specs = {
       {"bytes", byte_spec(words)},
-      {"bytes_spaces", byte_spec(words, format::Pattern::kSpaces)},
+      {"bytes_spaces", byte_spec(words, space_splits())},
+      {"bytes_steps",
+       byte_spec(words, {{convert::kGpt2Split}, {"t", format::kOfBytes | format::kDropMatches}})},
       {"pieces", piece_spec(pieces, true)},
       {"pieces_unknown", piece_spec(pieces, false)},
       {"word_pieces", word_spec(parts)},
@@ -169,7 +171,7 @@ void write_tokenizers(const std::filesystem::path& corpus, const ModelSeeds& see
     write_with_text(folder, name, model);
   }
   // Unicode's classes are most of these.
-  write_with_text(folder, "gpt2", model_with(byte_spec(words, format::Pattern::kGpt2)));
+  write_with_text(folder, "gpt2", model_with(byte_spec(words, {{convert::kGpt2Split}})));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 namespace arenite::test {
 
 convert::AlignedBytes model_with(convert::TokenizerSpec spec) {
-  if (format::asks_for_classes(spec.pattern) && spec.letters.empty()) use_python_classes(spec);
+  if (!spec.splits.empty() && spec.letters.empty()) use_python_classes(spec);
   convert::complete_tokenizer(spec);
   convert::Program program = convert::compile(convert::build_graph(make_module({})), "tokens");
   program.tokenizer = std::move(spec);
@@ -74,11 +74,16 @@ void use_python_classes(convert::TokenizerSpec& spec) {
   spec.numbers.assign(std::begin(kNumbers), std::end(kNumbers));
 }
 
-convert::TokenizerSpec byte_spec(const std::vector<std::string>& words, format::Pattern pattern) {
+std::vector<convert::SplitStep> space_splits() {
+  return {{convert::kSpaceSplit, 0, convert::SplitManner::kWithNext}};
+}
+
+convert::TokenizerSpec byte_spec(const std::vector<std::string>& words,
+                                 std::vector<convert::SplitStep> splits) {
   convert::TokenizerSpec spec;
   spec.origin = "bytes";
   spec.kind = format::TokenizerKind::kBytePairs;
-  spec.pattern = pattern;
+  spec.splits = std::move(splits);
   std::unordered_map<std::string, TokenId> ids;
   const auto add = [&](const std::string& text) {
     ids[text] = static_cast<TokenId>(spec.tokens.size());
@@ -144,7 +149,7 @@ convert::TokenizerSpec unigram_spec() {
   convert::TokenizerSpec spec;
   spec.origin = "unigram";
   spec.kind = format::TokenizerKind::kUnigram;
-  spec.pattern = format::Pattern::kWords;
+  spec.splits = space_splits();
   spec.prefix = format::Prefix::kUnlessSpace;
   spec.unknown = format::Unknown::kToken;
   spec.unknown_token = 0;
@@ -154,7 +159,7 @@ convert::TokenizerSpec unigram_spec() {
   spec.unknown_score = -13.0;
   spec.before = {2, 3};
   spec.bos = 2;
-  spec.flags = format::kAddBos | format::kPrefixEveryPart;
+  spec.flags = format::kAddBos | format::kPrefixEveryPart | format::kWordsAreParts;
   spec.changes.resize(format::kTextSteps);
   for (uint32_t i = 0; i < format::kTextSteps; ++i) {
     spec.changes[i].kind = static_cast<format::TextStep>(i);

@@ -44,7 +44,10 @@ void use_python_classes(convert::TokenizerSpec& spec);
 // Byte-level BPE: the 256 bytes, then for each word the merges that make it from left to right, in
 // the order of the words; ids follow.
 convert::TokenizerSpec byte_spec(const std::vector<std::string>& words,
-                                 format::Pattern pattern = format::Pattern::kNone);
+                                 std::vector<convert::SplitStep> splits = {});
+
+// A piece begins with each space, as after a Metaspace.
+std::vector<convert::SplitStep> space_splits();
 
 // SentencePiece with <unk>, <s>, </s>, the 256 bytes where asked for, then the pieces with falling
 // scores, which are written with spaces.

@@ -24,6 +24,8 @@ TokenizerSpec read(const json& root) {
 
 json low_line() { return low_line_json({kLow, "a", "b"}, {{kLow, "a"}}); }
 
+using Splits = std::vector<convert::SplitStep>;
+
 json split(const std::string& expression) {
   return {{"type", "Split"},
           {"pattern", {{"Regex", expression}}},
@@ -34,7 +36,7 @@ json split(const std::string& expression) {
 TEST(HfTokenizerJson, ByteLevelIsGpt2sPattern) {
   const TokenizerSpec spec = read(byte_level_json({{"a", "b"}}));
   EXPECT_EQ(spec.kind, format::TokenizerKind::kBytePairs);
-  EXPECT_EQ(spec.pattern, format::Pattern::kGpt2);
+  EXPECT_EQ(spec.splits, Splits{{convert::kGpt2Split}});
   EXPECT_EQ(spec.prefix, format::Prefix::kNever);
   EXPECT_EQ(spec.tokens[256], "ab");
   EXPECT_EQ(spec.tokens[257], "<|end|>");
@@ -64,12 +66,12 @@ TEST(HfTokenizerJson, RecognisesTheExpressionsOfLlama3AndQwen2) {
     return read(root);
   };
   const TokenizerSpec llama = with(begin + "{1,3}" + end);
-  EXPECT_EQ(llama.pattern, format::Pattern::kLlama3);
+  EXPECT_EQ(llama.splits, Splits{{convert::kLlama3Split}});
   EXPECT_EQ(llama.whole_tokens.size(), 257u);  // all but the special one
   root["normalizer"] = {{"type", "NFC"}};
   root["model"]["ignore_merges"] = false;
   const TokenizerSpec qwen = with(begin + end);
-  EXPECT_EQ(qwen.pattern, format::Pattern::kQwen2);
+  EXPECT_EQ(qwen.splits, Splits{{convert::kQwen2Split}});
   EXPECT_NE(qwen.flags & format::kExpectsNfc, 0u);
   EXPECT_TRUE(qwen.whole_tokens.empty());
   EXPECT_TRUE(TestTokenizer(qwen)->expects_nfc());
@@ -81,7 +83,7 @@ TEST(HfTokenizerJson, DigitsAreCutOneByOne) {
       {"type", "Sequence"},
       {"pretokenizers",
        {{{"type", "Digits"}, {"individual_digits", true}}, root["pre_tokenizer"]}}};
-  EXPECT_EQ(read(root).pattern, format::Pattern::kDigits);
+  EXPECT_EQ(read(root).splits, (Splits{{convert::kDigitSplit}, {convert::kGpt2Split}}));
 }
 
 // Gemma lists runs of U+2581 as added tokens, though merges make them.
@@ -109,14 +111,14 @@ TEST(HfTokenizerJson, MetaspaceIsTheNormalizersPrefixUnlessThereIsASpace) {
   const TokenizerSpec first = read(root);
   EXPECT_EQ(first.prefix, format::Prefix::kUnlessSpace);
   EXPECT_EQ(first.flags & format::kPrefixEveryPart, 0u);
-  EXPECT_EQ(first.pattern, format::Pattern::kNone);
+  EXPECT_TRUE(first.splits.empty());
   root["pre_tokenizer"] = {{"type", "Metaspace"},
                            {"replacement", kLow},
                            {"add_prefix_space", true},
                            {"str_rep", kLow}};  // as older files say
   const TokenizerSpec always = read(root);
   EXPECT_NE(always.flags & format::kPrefixEveryPart, 0u);
-  EXPECT_EQ(always.pattern, format::Pattern::kSpaces);
+  EXPECT_EQ(always.splits, test::space_splits());
   root["pre_tokenizer"]["prepend_scheme"] = "never";
   EXPECT_EQ(read(root).prefix, format::Prefix::kNever);
   root["decoder"] = {
@@ -133,7 +135,7 @@ TEST(HfTokenizerJson, CuttingAtSpacesThatAreReplacedDoesNothing) {
                            {"behavior", "MergedWithPrevious"},
                            {"invert", false}};
   const TokenizerSpec spec = read(root);
-  EXPECT_EQ(spec.pattern, format::Pattern::kNone);
+  EXPECT_TRUE(spec.splits.empty());
   EXPECT_EQ(spec.prefix, format::Prefix::kNever);
 }
 
@@ -241,7 +243,7 @@ TEST(HfConfig, VocabJsonTakesItsClassAndAddedTokensFromTheConfig) {
                       {"258", {{"content", "<tool>"}, {"special", false}}}}}}
                    .dump());
   const TokenizerSpec spec = convert::read_tokenizer(file);
-  EXPECT_EQ(spec.pattern, format::Pattern::kQwen2);
+  EXPECT_EQ(spec.splits, Splits{{convert::kQwen2Split}});
   EXPECT_EQ(spec.ends, (std::vector<TokenId>{257}));
   EXPECT_EQ(spec.specials.at(258), format::kReadAlways | format::kIsText);
 }

@@ -98,26 +98,11 @@ TEST(TokenizerRefusals, NameStepsInATokenizerJson) {
       {"normalizers[1].type", "Replace", "U+2581"}));
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
-        j["pre_tokenizer"] = {{"type", "Whitespace"}};
+        j["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
       },
-      {"pre_tokenizer.type", "Whitespace", "ByteLevel"}));
+      {"pre_tokenizer.type", "UnicodeScripts", "ByteLevel"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["pre_tokenizer"]["extra"] = 1; },
                             {"pre_tokenizer", "'extra'"}));
-  EXPECT_TRUE(refuses_bytes(
-      [](json& j) {
-        const json step = {{"type", "Split"},
-                           {"pattern", {{"Regex", "\\w+"}}},
-                           {"behavior", "Isolated"},
-                           {"invert", false}};
-        j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {step, j["pre_tokenizer"]}}};
-      },
-      {"pretokenizers[0].pattern", "\\w+", "Llama 3"}));
-  EXPECT_TRUE(refuses_bytes(
-      [](json& j) {
-        const json step = {{"type", "Digits"}, {"individual_digits", false}};
-        j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {step, j["pre_tokenizer"]}}};
-      },
-      {"individual_digits", "false"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["decoder"] = nullptr; }, {"do not belong together"}));
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
@@ -143,26 +128,70 @@ TEST(TokenizerRefusals, NameStepsInATokenizerJson) {
       [](json& j) { j["post_processor"]["special_tokens"] = json::object(); }, {"'<s>'"}));
 }
 
-TEST(TokenizerRefusals, NameStepsThatCutTwice) {
-  const json digits = {{"type", "Digits"}, {"individual_digits", true}};
-  EXPECT_TRUE(refuses_bytes(
-      [&](json& j) {
-        j["pre_tokenizer"] = {{"type", "Sequence"},
-                              {"pretokenizers", {digits, digits, j["pre_tokenizer"]}}};
-      },
-      {"pretokenizers[1].type", "second"}));
-  EXPECT_TRUE(refuses_bytes(
-      [&](json& j) {
-        j["pre_tokenizer"] = {{"type", "Sequence"},
-                              {"pretokenizers", {j["pre_tokenizer"], digits}}};
-      },
-      {"pretokenizers[1].type", "after ByteLevel"}));
-  EXPECT_TRUE(refuses_bytes(
-      [&](json& j) {
-        j["pre_tokenizer"] = {{"type", "Sequence"},
-                              {"pretokenizers", {j["pre_tokenizer"], j["pre_tokenizer"]}}};
-      },
-      {"pretokenizers[1].type", "second"}));
+json split(const json& pattern, const char* behavior, bool invert = false) {
+  return {{"type", "Split"}, {"pattern", pattern}, {"behavior", behavior}, {"invert", invert}};
+}
+
+TEST(TokenizerRefusals, NameStepsThatDoNotFollowEachOther) {
+  const auto refuses_steps = [](const std::vector<json>& steps, Words words) {
+    return refuses_bytes(
+        [&](json& j) {
+          json all = json::array();
+          for (const json& step : steps) all.push_back(step.is_null() ? j["pre_tokenizer"] : step);
+          j["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", all}};
+        },
+        words);
+  };
+  const json own;
+  const json space = {{"type", "Metaspace"}, {"replacement", kLow}};
+  EXPECT_TRUE(refuses_steps({own, own}, {"pretokenizers[1].type", "second"}));
+  EXPECT_TRUE(refuses_steps({own, space}, {"pretokenizers[1].type", "after ByteLevel"}));
+  EXPECT_TRUE(refuses_steps({space, {{"type", "Whitespace"}}}, {"[1].type", "U+2581"}));
+  EXPECT_TRUE(refuses_steps({{{"type", "Whitespace"}}, space}, {"[1].type", "WhitespaceSplit"}));
+  const json letter = {{"String", "a"}};
+  EXPECT_TRUE(refuses_steps({split(letter, "Merged"), own}, {"behavior", "Merged", "Isolated"}));
+  EXPECT_TRUE(refuses_steps({split(letter, "Contiguous", true), own}, {"invert", "false"}));
+}
+
+TEST(TokenizerRefusals, QuoteExpressionsThatCannotBeTables) {
+  const TempFolder folder;
+  const auto refuses_expression = [&](const char* expression, const char* why,
+                                      const char* behavior = "Isolated") {
+    json root = byte_level_json({});
+    root["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers", {split({{"Regex", expression}}, behavior), root["pre_tokenizer"]}}};
+    const auto file = folder.write("tokenizer.json", root.dump());
+    return refuses(
+        [&] {
+          convert::TokenizerSpec spec = convert::read_tokenizer(file);
+          spec.letters = spec.numbers = {0xC0, 0xD6};
+          convert::complete_tokenizer(spec);
+        },
+        {"tokenizer.json", "the expression", why});
+  };
+  EXPECT_TRUE(refuses_expression("(?<=a)b", "look-behind"));
+  EXPECT_TRUE(refuses_expression("^a", "looks behind"));
+  EXPECT_TRUE(refuses_expression("(a)\\1", "the escape \\1"));
+  EXPECT_TRUE(refuses_expression("a\\b", "the escape \\b"));
+  EXPECT_TRUE(refuses_expression("a(?=bc)", "more than one set"));
+  EXPECT_TRUE(refuses_expression("(?>a|b)c", "the group '(?>'"));
+  EXPECT_TRUE(refuses_expression("a++[a-c]", "a possessive quantifier"));
+  EXPECT_TRUE(refuses_expression("(ab)++", "several characters"));
+  EXPECT_TRUE(refuses_expression("a*", "a match of no characters"));
+  EXPECT_TRUE(refuses_expression("(a*)*b", "may be empty"));
+  EXPECT_TRUE(refuses_expression("\\p{Greek}", "the property 'Greek'"));
+  EXPECT_TRUE(refuses_expression("(?i:À)", "beyond ASCII"));
+  EXPECT_TRUE(refuses_expression("a{2,1}", "the quantifier {2,1}"));
+  EXPECT_TRUE(refuses_expression("(a", "no ')'"));
+  EXPECT_TRUE(refuses_expression("a)", "without '('"));
+  EXPECT_TRUE(refuses_expression("[a", "no end"));
+  EXPECT_TRUE(refuses_expression("[b-a]", "a range of no characters"));
+  EXPECT_TRUE(refuses_expression("[a&&b]", "matches no text"));
+  EXPECT_TRUE(refuses_expression("ab", "to be joined", "Contiguous"));
+  EXPECT_TRUE(refuses_expression("a+b|a", "many times"));
+  EXPECT_TRUE(refuses_expression("(a|b)*a(a|b){12}", "states"));
+  EXPECT_TRUE(refuses_expression("[ab]*a[ab]{10}", "bytes"));
 }
 
 TEST(TokenizerRefusals, NameFieldsOfUnigram) {
@@ -357,8 +386,8 @@ TEST(TokenizerRefusals, NameFieldsOfGgufTokenizers) {
   EXPECT_TRUE(refused({"token_type[1]", "7"}));
   tokens.model = "gpt2";
   tokens.types = {1, 1};
-  tokens.pre_tokenizer = "deepseek-llm";
-  EXPECT_TRUE(refused({"tokenizer.ggml.pre", "deepseek-llm", "'qwen2'"}));
+  tokens.pre_tokenizer = "other";
+  EXPECT_TRUE(refused({"tokenizer.ggml.pre", "other", "'qwen2'"}));
   tokens.pre_tokenizer = "qwen2";
   tokens.merges = {"a"};
   EXPECT_TRUE(refused({"'a'", "two tokens"}));

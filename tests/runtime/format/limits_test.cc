@@ -41,10 +41,14 @@ const LongList kLongLists[] = {
      format::kSpecialsMax + 1,
      {"tokenizer.specials", "too long"}},
     {"Ends", {&format::TokenizerView::ends}, format::kEndsMax + 1, {"tokenizer.ends", "too long"}},
-    {"Ranges",
-     {&format::TokenizerView::letters},
-     2 * format::kRangesMax + 2,
-     {"tokenizer.letters", "too long"}},
+    {"Columns",
+     {&format::TokenizerView::columns},
+     format::kColumnsMax + 1,
+     {"tokenizer.columns", "too long"}},
+    {"Splits",
+     {&format::TokenizerView::splits},
+     format::kSplitsMax + 1,
+     {"tokenizer.splits", "too long"}},
     {"Folds",
      {&format::TokenizerView::fold_from, &format::TokenizerView::fold_to},
      format::kFoldsMax + 1,
@@ -57,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(OfTokenizers, LongLists, testing::ValuesIn(kLongLists),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(LongLists, AreRefused) {
-  convert::TokenizerSpec pairs = byte_spec({"ab"}, format::Pattern::kGpt2);
+  convert::TokenizerSpec pairs = byte_spec({"ab"}, {{convert::kGpt2Split}});
   pairs.letters = {0xC0, 0xD6, 0xE0, 0xF0};
   pairs.numbers = {0xB2, 0xB3};
   const auto sound = model_with(GetParam().words ? word_spec({"ab"}) : pairs);

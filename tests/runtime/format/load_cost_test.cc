@@ -106,7 +106,7 @@ TEST_F(LoadCost, IsBoundedForTokenizers) {
     for (size_t i = 0; i < count; ++i) words.push_back("word" + std::to_string(i));
     check(model_with(word_spec(words)), "word pieces");
     check(model_with(piece_spec(words, true)), "sentence pieces");
-    check(model_with(byte_spec(words, format::Pattern::kLlama3)), "byte pairs");
+    check(model_with(byte_spec(words, {{convert::kLlama3Split}})), "byte pairs");
     // Tokens that agree in as many bytes as they may.
     for (std::string& word : words) word.insert(0, format::kTokenBytesMax - 20, 'a');
     words.resize(count / 10);

@@ -24,7 +24,7 @@ constexpr size_t kTokenizerStride = 31;
 #endif
 
 convert::TokenizerSpec damaged_pairs() {
-  convert::TokenizerSpec spec = byte_spec({"the", "abc"}, format::Pattern::kLlama3);
+  convert::TokenizerSpec spec = byte_spec({"the", "abc"}, {{convert::kLlama3Split}});
   spec.letters = {0xC0, 0xD6, 0x3040, 0x9FFF};
   spec.numbers = {0xB2, 0xB3};
   spec.tokens.push_back("<s>");

@@ -12,7 +12,7 @@ using Change = std::function<void(ModelSurgery&)>;
 
 // The numbers of format::TokenizerChoices.
 struct TokenizerNumbers {
-  uint32_t kind, pattern, prefix, unknown, flags, bos, unknown_token;
+  uint32_t kind, prefix, unknown, flags, bos, unknown_token;
   uint32_t pair_separators, word_characters_max;
 };
 static_assert(sizeof(TokenizerNumbers) == sizeof(format::TokenizerChoices));

@@ -10,6 +10,8 @@ namespace {
 
 using enum format::TokenizerList;
 
+constexpr const char* kGpt2 = convert::kGpt2Split;
+
 // 0 <unk>, 1 <s>, 2 </s>, 3 "ab", 4 "a", 5 "b", 6 " ", 7 "ba", 8 "aa"; merges a+a, a+b, b+a.
 ModelSurgery pieces_file() {
   convert::TokenizerSpec spec = piece_spec({"ab", "a", "b", " ", "ba", "aa"}, false);
@@ -20,7 +22,7 @@ ModelSurgery pieces_file() {
 }
 
 ModelSurgery pairs_file() {
-  convert::TokenizerSpec spec = byte_spec({"ab"}, format::Pattern::kGpt2);
+  convert::TokenizerSpec spec = byte_spec({"ab"}, {{kGpt2}});
   spec.letters = {0xC0, 0xD6, 0xE0, 0xF0};
   spec.numbers = {0xB2, 0xB3};
   return ModelSurgery(model_with(spec).span());
@@ -68,21 +70,30 @@ TEST(TokenizerRules, LetTheLowLineStandForASpace) {
   expect_refusal(file_with(3).file(), {"tokenizer.character_tokens", "does not spell", last});
 }
 
-TEST(TokenizerRules, BeginClassesAfterAscii) {
-  EXPECT_TRUE(Model::load(changed(pairs_file(), put(kLetters, 0, 0x80)).file()).ok());
-  expect_refusal(changed(pairs_file(), put(kLetters, 0, 0x7F)).file(),
-                 {"tokenizer.letters", "not in order"});
-  EXPECT_TRUE(Model::load(changed(pairs_file(), put(kNumbers, 0, 0x80)).file()).ok());
-  expect_refusal(changed(pairs_file(), put(kNumbers, 0, 0x7F)).file(),
-                 {"tokenizer.numbers", "not in order"});
+TEST(TokenizerRules, SplitTextsOfSomeKinds) {
+  const auto file = [] { return ModelSurgery(model_with(byte_spec({}, {{kGpt2}})).span()); };
+  EXPECT_TRUE(Model::load(file().file()).ok());
+  expect_refusal(changed(file(), choose(&TokenizerNumbers::kind, 2)).file(),
+                 {"tokenizer.columns", "no such list"});
 }
 
-TEST(TokenizerRules, AllowClassesForPatternsThatUseThem) {
-  const uint32_t spaces = static_cast<uint32_t>(format::Pattern::kSpaces);
-  const Change bare = all_of({resize(kLetters, 0), resize(kNumbers, 0)});
-  const Change with_spaces = choose(&TokenizerNumbers::pattern, spaces);
-  EXPECT_TRUE(Model::load(changed(pairs_file(), all_of({bare, with_spaces})).file()).ok());
-  expect_refusal(changed(pairs_file(), with_spaces).file(), {"tokenizer.letters", "not needed"});
+// Pieces within characters are for byte pairs, and are not split into characters again.
+TEST(TokenizerRules, SplitCharactersOfBytePairsOnly) {
+  convert::TokenizerSpec pieces = piece_spec({"a", " "}, true);
+  pieces.splits = {{kGpt2}};
+  expect_refusal(
+      changed(ModelSurgery(model_with(pieces).span()), put(kSplits, 1, format::kOfBytes)).file(),
+      {"tokenizer.splits", "is invalid", 1});
+  const auto twice = [] {
+    return ModelSurgery(model_with(byte_spec({}, {{kGpt2}, {kGpt2}})).span());
+  };
+  const uint32_t second = 1 + (list_of(twice(), kSplits)->size() - 1) / 2;
+  Diagnostic why;
+  EXPECT_TRUE(
+      Model::load(changed(twice(), put(kSplits, second, format::kOfBytes)).file(), &why).ok())
+      << why.reason;
+  expect_refusal(changed(twice(), put(kSplits, 1, format::kOfBytes)).file(),
+                 {"tokenizer.splits", "is invalid", second});
 }
 
 TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
@@ -136,13 +147,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         FileRule{"Kind", choose(&TokenizerNumbers::kind, 5), {"tokenizer.kind", "larger than"}},
         FileRule{
-            "Pattern", choose(&TokenizerNumbers::pattern, 8), {"tokenizer.pattern", "larger than"}},
-        FileRule{
             "Prefix", choose(&TokenizerNumbers::prefix, 3), {"tokenizer.prefix", "larger than"}},
         FileRule{
             "Unknown", choose(&TokenizerNumbers::unknown, 3), {"tokenizer.unknown", "larger than"}},
         FileRule{
-            "Flags", choose(&TokenizerNumbers::flags, 1024), {"tokenizer.flags", "larger than"}},
+            "Flags", choose(&TokenizerNumbers::flags, 2048), {"tokenizer.flags", "larger than"}},
         FileRule{
             "Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "empty or too large"}},
         FileRule{"FirstOffset",
@@ -233,10 +242,8 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"SpecialIndex",
                  put(kSpecialOrder, 0, 3),
                  {"tokenizer.special_order", "a list has a value out of range"}},
-        FileRule{"SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}},
-        FileRule{"ClassesMissing",
-                 choose(&TokenizerNumbers::pattern, 1),
-                 {"tokenizer.letters", "missing"}}),
+        FileRule{
+            "SpecialNames", put(kSpecialOrder, 1, 0), {"tokenizer.special_order", "order", 2}}),
     rule_name<ModelSurgery>);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -244,20 +251,22 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         FileRule{
             "ByteTokensMissing", resize(kByteTokens, 0), {"tokenizer.byte_tokens", "256 bytes"}},
-        FileRule{"RangesUnneeded",
-                 choose(&TokenizerNumbers::pattern, 0),
-                 {"tokenizer.letters", "not needed"}},
-        FileRule{"RangesOdd", resize(kLetters, 3), {"tokenizer.letters", "ranges"}},
-        FileRule{"RangeOfAscii", put(kLetters, 0, 0x7F), {"tokenizer.letters", "order"}},
-        FileRule{"RangeBackwards", put(kLetters, 1, 0xBF), {"tokenizer.letters", "order"}},
-        FileRule{"RangesOverlap", put(kLetters, 2, 0xD6), {"tokenizer.letters", "order", 2}},
-        FileRule{"RangeTooLarge", put(kNumbers, 1, 0x110000), {"tokenizer.numbers", "order"}},
-        FileRule{"PatternOfCharacters",
-                 choose(&TokenizerNumbers::kind, 2),
-                 {"tokenizer.pattern",
-                  "larger than",
-                  0,
-                  {{static_cast<uint32_t>(format::Pattern::kGpt2), 0}}}}),
+        FileRule{"ColumnsMissing", resize(kColumns, 32), {"tokenizer.columns", "no columns"}},
+        FileRule{"ColumnOfAscii", put(kColumns, 5, 1), {"tokenizer.columns", "unknown", 5}},
+        FileRule{"ColumnUnknown", put(kColumns, 32, 0x80C8), {"tokenizer.columns", "unknown", 32}},
+        FileRule{"RangeOfAscii", put(kColumns, 32, 0x7F01), {"tokenizer.columns", "order", 32}},
+        FileRule{"RangesUnsorted", put(kColumns, 33, 0x8001), {"tokenizer.columns", "order", 33}},
+        FileRule{
+            "RangeTooLarge", put(kColumns, 33, 0x11000001), {"tokenizer.columns", "order", 33}},
+        FileRule{"SplitsMissing", resize(kSplits, 0), {"tokenizer.columns", "unknown"}},
+        FileRule{"SplitColumns", put(kSplits, 0, 257), {"tokenizer.columns", "too many"}},
+        FileRule{"SplitFlags", put(kSplits, 1, 16), {"tokenizer.splits", "is invalid", 1}},
+        FileRule{"SplitStates", put(kSplits, 2, 1), {"tokenizer.splits", "is invalid", 1}},
+        FileRule{"SplitStatesAbsent",
+                 put(kSplits, 2, 0x80000000),
+                 {"tokenizer.splits", "is invalid", 1}},
+        FileRule{"SplitCutShort", resize(kSplits, 2), {"tokenizer.splits", "is invalid", 1}},
+        FileRule{"SplitNext", put(kSplits, 3, 200), {"tokenizer.splits", "does not exist", 3}}),
     rule_name<ModelSurgery>);
 
 ModelSurgery unigram_file() { return ModelSurgery(model_with(unigram_spec()).span()); }

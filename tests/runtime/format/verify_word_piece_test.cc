@@ -102,8 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"Prefix",
                  choose(&TokenizerNumbers::prefix, 1),
                  {"tokenizer.prefix", "larger than", 0, {{1, 0}}}},
-        FileRule{
-            "Pattern", choose(&TokenizerNumbers::pattern, 5), {"tokenizer.pattern", "larger than"}},
+        FileRule{"WordsAreParts",
+                 choose(&TokenizerNumbers::flags, format::kWordsAreParts),
+                 {"tokenizer.flags", "larger than"}},
         FileRule{"WholeId",
                  put(kWholeTokens, 1, 9),
                  {"tokenizer.whole_tokens", "not in the vocabulary", 1}}),

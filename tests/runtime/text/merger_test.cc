@@ -87,7 +87,7 @@ double seconds_to_encode(const TestTokenizer& tokenizer, size_t length) {
 TEST(TokenizerMerge, EncodesAMegabyteOfOneLetterInSeconds) {
   std::vector<std::string> words;
   for (size_t length = 2; length <= 64; length *= 2) words.push_back(std::string(length, 'a'));
-  const TestTokenizer pairs(byte_spec(words, format::Pattern::kGpt2));
+  const TestTokenizer pairs(byte_spec(words, {{convert::kGpt2Split}}));
   EXPECT_LT(seconds_to_encode(pairs, 1 << 20), 60.0);
   words.push_back("a");
   words.push_back(" ");
@@ -96,8 +96,8 @@ TEST(TokenizerMerge, EncodesAMegabyteOfOneLetterInSeconds) {
 }
 
 TEST(TokenizerMerge, EncodesRunsOfSpacesAndDigitsInLinearTime) {
-  const TestTokenizer tokenizer(byte_spec({"  "}, format::Pattern::kLlama3));
-  const TestTokenizer digits(byte_spec({"  "}, format::Pattern::kDigits));
+  const TestTokenizer tokenizer(byte_spec({"  "}, {{convert::kLlama3Split}}));
+  const TestTokenizer digits(byte_spec({"  "}, {{convert::kDigitSplit}, {convert::kGpt2Split}}));
   for (const std::string unit : {" ", "\n ", "7", "'", "x 1", "\xCC\x81"}) {
     std::string text;
     while (text.size() < 300000) text += unit;

@@ -6,27 +6,34 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "convert/tokenizers/split_tables.h"
 #include "support/test_data.h"
 #include "support/tokenizer_model.h"
 #include "text/pre_tokenizer.h"
-#include "unicode_classes.h"
 
 namespace arenite::test {
 namespace {
 
+using Splits = std::vector<convert::SplitStep>;
+
+const Splits kGpt2 = {{convert::kGpt2Split}};
+
 struct Named {
   const char* name;
-  format::Pattern pattern;
+  Splits splits;
 };
 
 class PatternTest : public ::testing::TestWithParam<Named> {
  protected:
-  static std::vector<std::string> cut(std::string_view text, format::Pattern pattern,
+  static std::vector<std::string> cut(std::string_view text, const Splits& splits,
                                       bool has_prefix = false) {
+    convert::TokenizerSpec spec;
+    spec.splits = splits;
+    use_python_classes(spec);
+    convert::compile_splits(spec);
     format::TokenizerView view;
-    view.pattern = pattern;
-    view.letters = kLetters;
-    view.numbers = kNumbers;
+    view.columns = spec.columns;
+    view.splits = spec.split_tables;
     const text::Part part(text, has_prefix);
     text::PreTokenizer pre_tokenizer(view, part);
     std::vector<std::string> pieces;
@@ -54,44 +61,56 @@ TEST_P(PatternTest, CutsAsTheRegularExpressionDoes) {
       expected.push_back(text.substr(begin, bytes));
       begin += bytes;
     }
-    EXPECT_EQ(cut(text, GetParam().pattern), expected) << item.at("text").dump();
+    EXPECT_EQ(cut(text, GetParam().splits), expected) << item.at("text").dump();
     // A prefix is as good as a space that is there.
     if (text.starts_with(' ')) {
-      EXPECT_EQ(cut(text.substr(1), GetParam().pattern, true), expected) << item.at("text").dump();
+      EXPECT_EQ(cut(text.substr(1), GetParam().splits, true), expected) << item.at("text").dump();
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PatternTest,
-                         ::testing::Values(Named{"gpt2", format::Pattern::kGpt2},
-                                           Named{"llama3", format::Pattern::kLlama3},
-                                           Named{"qwen2", format::Pattern::kQwen2},
-                                           Named{"digits", format::Pattern::kDigits}),
+                         ::testing::Values(Named{"gpt2", kGpt2},
+                                           Named{"llama3", {{convert::kLlama3Split}}},
+                                           Named{"qwen2", {{convert::kQwen2Split}}},
+                                           Named{"digits", {{convert::kDigitSplit}, kGpt2[0]}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 using Pattern = PatternTest;
 
 TEST_F(Pattern, NoneLeavesTheTextWhole) {
-  EXPECT_EQ(cut("don't cut 12, a", format::Pattern::kNone),
-            (std::vector<std::string>{"don't cut 12, a"}));
+  EXPECT_EQ(cut("don't cut 12, a", {}), (std::vector<std::string>{"don't cut 12, a"}));
 }
 
 // Memory after the end of the text is not read.
 TEST_F(Pattern, ContractionsEndWithTheText) {
   constexpr std::string_view kMore = "we're";
-  EXPECT_EQ(cut(kMore, format::Pattern::kGpt2), (std::vector<std::string>{"we", "'re"}));
-  EXPECT_EQ(cut(kMore.substr(0, 4), format::Pattern::kGpt2),
-            (std::vector<std::string>{"we", "'", "r"}));
+  EXPECT_EQ(cut(kMore, kGpt2), (std::vector<std::string>{"we", "'re"}));
+  EXPECT_EQ(cut(kMore.substr(0, 4), kGpt2), (std::vector<std::string>{"we", "'", "r"}));
 }
 
 TEST_F(Pattern, SpacesCutBeforeEachSpace) {
-  EXPECT_EQ(cut("a b  c\xE2\x96\x81 d", format::Pattern::kSpaces),
+  EXPECT_EQ(cut("a b  c\xE2\x96\x81 d", space_splits()),
             (std::vector<std::string>{"a", " b", " ", " c", "\xE2\x96\x81", " d"}));
-  EXPECT_TRUE(cut("", format::Pattern::kSpaces).empty());
+  EXPECT_TRUE(cut("", space_splits()).empty());
+}
+
+// After ByteLevel, 0xC2 0xB2 is "\u00C2\u00B2", a letter and a number; a space is a letter.
+TEST_F(Pattern, SplitsWithinCharactersWhereBytesAreCharacters) {
+  EXPECT_EQ(cut("a \u00B2b", {{R"(\p{N})", format::kOfBytes}}),
+            (std::vector<std::string>{"a \xC2", "\xB2", "b"}));
+}
+
+TEST_F(Pattern, DropsMatchesOrGaps) {
+  EXPECT_EQ(cut("a.b..c", {{R"(\.)", format::kDropMatches}}),
+            (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(cut("a.b..c", {{R"(\.)", format::kDropGaps}}),
+            (std::vector<std::string>{".", ".", "."}));
+  EXPECT_TRUE(cut("..", {{R"(\.)", format::kDropMatches}}).empty());
 }
 
 TEST_F(Pattern, TakesBytesThatAreNoUtf8ForOtherCharacters) {
-  EXPECT_EQ(cut("ab\xFF\xE6 c\xC3", format::Pattern::kGpt2),
+  EXPECT_EQ(cut("ab\xFF\xE6 c\xC3", kGpt2),
             (std::vector<std::string>{"ab", "\xFF\xE6", " c", "\xC3"}));
 }
 

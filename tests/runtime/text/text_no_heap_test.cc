@@ -47,7 +47,7 @@ convert::TokenizerSpec many_words() {
 
 TEST(TextNoHeap, IsTouchedFromTextToTokensAndBack) {
   if (!NoHeapScope::traps_malloc()) GTEST_SKIP() << "this build cannot see calls of malloc";
-  for (const convert::TokenizerSpec& spec : {byte_spec({" the", "abc"}, format::Pattern::kLlama3),
+  for (const convert::TokenizerSpec& spec : {byte_spec({" the", "abc"}, {{convert::kLlama3Split}}),
                                              piece_spec({" ", "a", "b"}, true), many_words()}) {
     const TestModel model(model_with(spec).span(), Target::kPortable);
     const std::string text = "the abc's 123 \xE6\x97\xA5 abcabcabc <s>";

@@ -35,8 +35,8 @@ TokenId add_special(convert::TokenizerSpec& spec, const std::string& name, uint3
 }
 
 TEST(TokenizerEncode, RoundTripsAnyBytesThroughByteTokens) {
-  const TestTokenizer pairs(byte_spec({"the", " the", "\xE2\x82"}, format::Pattern::kLlama3));
-  const TestTokenizer gpt2(byte_spec({"the"}, format::Pattern::kGpt2));
+  const TestTokenizer pairs(byte_spec({"the", " the", "\xE2\x82"}, {{convert::kLlama3Split}}));
+  const TestTokenizer gpt2(byte_spec({"the"}, {{convert::kGpt2Split}}));
   convert::TokenizerSpec spec = story_pieces(true);
   const TestTokenizer pieces(spec);
   for (uint32_t length = 0; length < 200; ++length) {
@@ -89,7 +89,7 @@ TEST(TokenizerEncode, GivesUnknownCharactersTheTokensOfTheModel) {
 }
 
 TEST(TokenizerEncode, FusesUnknownCharactersOfOnePieceOnly) {
-  convert::TokenizerSpec spec = byte_spec({}, format::Pattern::kGpt2);
+  convert::TokenizerSpec spec = byte_spec({}, {{convert::kGpt2Split}});
   spec.unknown = format::Unknown::kToken;
   spec.unknown_token = add_special(spec, "<unk>");
   spec.flags |= format::kFuseUnknown;
@@ -151,7 +151,7 @@ TEST(TokenizerEncode, FallsBackToBytesOnlyWhereAllOfThemAreThere) {
 }
 
 TEST(TokenizerEncode, ReadsSpecialTokensOnlyWhereAllowed) {
-  convert::TokenizerSpec spec = byte_spec({"<|"}, format::Pattern::kGpt2);
+  convert::TokenizerSpec spec = byte_spec({"<|"}, {{convert::kGpt2Split}});
   const TokenId end = add_special(spec, "<|end|>");
   const TokenId longer = add_special(spec, "<|end|>>");
   const TokenId always = add_special(spec, "<tab>", format::kReadAlways | format::kIsText);
@@ -200,7 +200,7 @@ TEST(TokenizerEncode, PutsThePrefixAfterSpecialTokensOnlyWhereTheModelDoes) {
 }
 
 TEST(TokenizerEncode, TakesWholeTokensBeforeMerges) {
-  convert::TokenizerSpec spec = byte_spec({"ab", "abc"}, format::Pattern::kLlama3);
+  convert::TokenizerSpec spec = byte_spec({"ab", "abc"}, {{convert::kLlama3Split}});
   spec.tokens.push_back("bcd");  // no merges make it
   const TokenId whole = static_cast<TokenId>(spec.tokens.size() - 1);
   EXPECT_EQ(TestTokenizer(spec).texts(TestTokenizer(spec).encode("bcd")), (Texts{"b", "c", "d"}));

@@ -335,23 +335,24 @@ std::optional<Number> number(const GgufFile& file, const char* key, GgufType typ
 
 struct KnownPattern {
   const char* name;  // of tokenizer.ggml.pre
-  format::Pattern pattern;
-  bool whole_tokens;  // a piece that is a token is not merged
-  bool add_bos;       // unless the file says otherwise
-  bool expects_nfc;   // the model's own tokenizer normalizes its texts
+  const char* split;
+  bool splits_digits;  // before
+  bool whole_tokens;   // a piece that is a token is not merged
+  bool add_bos;        // unless the file says otherwise
+  bool expects_nfc;    // the model's own tokenizer normalizes its texts
 };
 
 constexpr KnownPattern kPatterns[] = {
-    {"", format::Pattern::kGpt2, false, false, false},  // of files older than the field
-    {"gpt-2", format::Pattern::kGpt2, false, false, false},
-    {"phi-2", format::Pattern::kGpt2, false, false, false},
-    {"llama-bpe", format::Pattern::kLlama3, true, true, false},
-    {"llama3", format::Pattern::kLlama3, true, true, false},
-    {"llama-v3", format::Pattern::kLlama3, true, true, false},
-    {"qwen2", format::Pattern::kQwen2, false, false, true},
-    {"deepseek-r1-qwen", format::Pattern::kQwen2, false, false, true},
-    {"smollm", format::Pattern::kDigits, false, false, false},
-    {"starcoder", format::Pattern::kDigits, false, false, false},
+    {"", kGpt2Split, false, false, false, false},  // of files older than the field
+    {"gpt-2", kGpt2Split, false, false, false, false},
+    {"phi-2", kGpt2Split, false, false, false, false},
+    {"llama-bpe", kLlama3Split, false, true, true, false},
+    {"llama3", kLlama3Split, false, true, true, false},
+    {"llama-v3", kLlama3Split, false, true, true, false},
+    {"qwen2", kQwen2Split, false, false, false, true},
+    {"deepseek-r1-qwen", kQwen2Split, false, false, false, true},
+    {"smollm", kGpt2Split, true, false, false, false},
+    {"starcoder", kGpt2Split, true, false, false, false},
 };
 
 PieceType type_of(const GgufTokenizer& tokens, size_t index, const std::string& origin) {
@@ -401,7 +402,8 @@ void fill_gpt2(TokenizerSpec& spec, const GgufTokenizer& tokens, const KnownPatt
   fill_byte_pairs(spec, vocabulary, merges);
   // Special tokens are stored as plain text, not in the byte-level alphabet.
   for (const auto& [id, flags] : spec.specials) spec.tokens[id] = tokens.tokens[id];
-  spec.pattern = known.pattern;
+  if (known.splits_digits) spec.splits = {{kDigitSplit}};
+  spec.splits.push_back({known.split});
   if (known.expects_nfc) spec.flags |= format::kExpectsNfc;
   if (!known.whole_tokens) return;
   for (TokenId id = 0; id < spec.tokens.size(); ++id) {

@@ -14,6 +14,7 @@
 #include "convert/tokenizers/subwords.h"
 #include "convert/tokenizers/text_changes.h"
 #include "convert/tokenizers/tokenizer_readers.h"
+#include "core/utf8.h"
 
 namespace arenite::convert {
 namespace {
@@ -37,7 +38,8 @@ struct HfPipeline {
   bool has_byte_decoder = false;   // "<0x0A>" is decoded as a byte
   bool drops_first_space = false;  // by the decoder
   bool expects_nfc = false;
-  format::Pattern pattern = format::Pattern::kNone;
+  std::vector<SplitStep> splits;
+  bool words_are_parts = false;  // WhitespaceSplit before Metaspace
   format::Prefix prefix = format::Prefix::kNever;
   bool prefix_every_part = false;
   TextChanges changes;
@@ -188,21 +190,7 @@ void apply_frame(TokenizerSpec& spec, const HfFrame& frame) {
 
 // ---- normalizer, pre_tokenizer and decoder ----
 
-struct KnownPattern {
-  std::string_view expression;
-  format::Pattern pattern;
-};
-
-constexpr KnownPattern kPatterns[] = {
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-     format::Pattern::kGpt2},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     format::Pattern::kLlama3},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
-     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
-     format::Pattern::kQwen2},
-};
+SplitStep whitespace_split() { return {R"(\s)", format::kDropMatches}; }
 
 [[noreturn]] void refuse_type(const HfObject& step, const char* supported) {
   step.refuse("type", fmt::format("a supported step: {}", supported));
@@ -230,42 +218,60 @@ void take_normalizer(HfPipeline& pipeline, const HfObject& step) {
   }
 }
 
-// Two patterns in sequence split differently from either.
-void set_pattern(HfPipeline& pipeline, const HfObject& step, format::Pattern pattern) {
-  if (pipeline.pattern != format::Pattern::kNone) {
-    step.refuse("type", "one step that cuts texts; this is the second");
-  }
-  pipeline.pattern = pattern;
+// Adds a step; after ByteLevel it splits the characters that stand for bytes.
+void add_split(HfPipeline& pipeline, const HfObject& step, SplitStep split) {
+  if (pipeline.replaces_spaces) step.refuse("type", "no step after spaces became U+2581");
+  if (pipeline.is_byte_level) split.flags |= format::kOfBytes;
+  pipeline.splits.push_back(std::move(split));
 }
 
-// CLIP's regular expression begins with the names of special tokens, which are matched earlier.
-void take_clip(HfPipeline& pipeline, const HfObject& step) {
-  constexpr std::string_view kClip = R"('s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)";
-  step.expect("invert", true);
-  const HfObject pattern = step.object("pattern");
-  pattern.expect_only({"Regex"});
-  std::string expression = pattern.text("Regex");
-  for (const char* name : {R"(<\|startoftext\|>|)", R"(<\|endoftext\|>|)"}) {
-    if (expression.starts_with(name)) expression.erase(0, std::string_view(name).size());
+// Returns an expression that matches just `text`.
+std::string escaped(std::string_view text) {
+  std::string expression;
+  for (const char c : text) {
+    if (text::is_ascii_punctuation(static_cast<uint8_t>(c))) expression += '\\';
+    expression += c;
   }
-  if (expression != kClip) step.refuse("pattern", "the expression of CLIP");
-  set_pattern(pipeline, step, format::Pattern::kClip);
+  return expression;
+}
+
+// Sets how the step treats matches. `expression` matches a single set of characters, unless the
+// behaviour is Isolated or Removed.
+SplitStep split_by(const HfObject& step, std::string expression, bool is_inverse) {
+  constexpr struct {
+    const char* name;
+    SplitManner manner;
+    uint32_t flags, inverse_flags;
+  } kBehaviours[] = {
+      {"Isolated", SplitManner::kAlone, 0, 0},
+      {"Removed", SplitManner::kAlone, format::kDropMatches, format::kDropGaps},
+      {"Contiguous", SplitManner::kRuns, 0, 0},
+      {"MergedWithNext", SplitManner::kWithNext, 0, 0},
+      {"MergedWithPrevious", SplitManner::kWithPrevious, 0, 0},
+  };
+  const std::string found = step.has("behavior") ? step.text("behavior") : "Isolated";
+  for (const auto& behaviour : kBehaviours) {
+    if (found != behaviour.name) continue;
+    if (is_inverse && behaviour.manner != SplitManner::kAlone) step.refuse("invert", "false");
+    return {std::move(expression), is_inverse ? behaviour.inverse_flags : behaviour.flags,
+            behaviour.manner};
+  }
+  step.refuse("behavior", "Isolated, Removed, Contiguous, MergedWithNext or MergedWithPrevious");
 }
 
 void take_split(HfPipeline& pipeline, const HfObject& step) {
   step.expect_only({"type", "pattern", "behavior", "invert"});
-  if (step.at("behavior") == "Removed") return take_clip(pipeline, step);
-  step.expect("invert", false, true);
   // Splitting at spaces has no effect after the normalizer has replaced all spaces.
   if (pipeline.replaces_spaces && step.at("pattern") == json{{"String", " "}}) return;
-  step.expect("behavior", "Isolated");
-  for (const KnownPattern& known : kPatterns) {
-    if (step.at("pattern") == json{{"Regex", known.expression}}) {
-      set_pattern(pipeline, step, known.pattern);
-      return;
-    }
+  const HfObject pattern = step.object("pattern");
+  pattern.expect_only({"Regex", "String"});
+  std::string expression =
+      pattern.has("Regex") ? pattern.text("Regex") : escaped(pattern.text("String"));
+  // CLIP's begins with the names of special tokens, which are matched earlier.
+  for (const char* name : {R"(<\|startoftext\|>|)", R"(<\|endoftext\|>|)"}) {
+    if (expression.starts_with(name)) expression.erase(0, std::string_view(name).size());
   }
-  step.refuse("pattern", "the expression of GPT-2, Llama 3 or Qwen 2");
+  add_split(pipeline, step, split_by(step, std::move(expression), step.flag("invert", false)));
 }
 
 void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
@@ -279,56 +285,70 @@ void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
   if (scheme != "always" && scheme != "first" && scheme != "never") {
     step.refuse("prepend_scheme", "always, first or never");
   }
-  pipeline.replaces_spaces = true;
-  if (scheme != "never") pipeline.prefix = format::Prefix::kUnlessSpace;
-  pipeline.prefix_every_part = scheme == "always";
-  if (pipeline.pattern == format::Pattern::kWords) {  // which cuts at spaces, too
+  pipeline.words_are_parts = pipeline.splits == std::vector<SplitStep>{whitespace_split()};
+  if (pipeline.words_are_parts) {
     step.expect("split", true, true);
     if (scheme == "first" && !pipeline.changes.steps.empty()) {
       step.refuse("prepend_scheme", "always or never, after WhitespaceSplit and a normalizer");
     }
-  } else if (step.flag("split", true)) {
-    set_pattern(pipeline, step, format::Pattern::kSpaces);
+    pipeline.splits.clear();
   }
+  if (!pipeline.splits.empty()) step.refuse("type", "WhitespaceSplit alone before this step");
+  if (step.flag("split", true)) {
+    add_split(pipeline, step, {kSpaceSplit, 0, SplitManner::kWithNext});
+  }
+  pipeline.replaces_spaces = true;
+  if (scheme != "never") pipeline.prefix = format::Prefix::kUnlessSpace;
+  pipeline.prefix_every_part = scheme == "always";
+}
+
+void take_byte_level(HfPipeline& pipeline, const HfObject& step) {
+  step.expect_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  if (pipeline.is_byte_level) step.refuse("type", "one step of this type; this is the second");
+  if (step.flag("add_prefix_space", true)) {
+    if (!pipeline.splits.empty()) step.refuse("add_prefix_space", "false after another step");
+    pipeline.prefix = format::Prefix::kUnlessSpace;
+    pipeline.prefix_every_part = true;
+  }
+  if (step.flag("use_regex", true)) add_split(pipeline, step, {kGpt2Split});
+  pipeline.is_byte_level = true;
 }
 
 void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
   const std::string type = step.type();
-  if (pipeline.is_byte_level && type != "ByteLevel") {
-    step.refuse("type", "no step after ByteLevel");
-  }
+  const auto property = [](const char* name) { return fmt::format("\\p{{{}}}", name); };
   if (type == "Split") {
     take_split(pipeline, step);
   } else if (type == "Metaspace") {
+    if (pipeline.is_byte_level) step.refuse("type", "no step of this type after ByteLevel");
     take_metaspace(pipeline, step);
+  } else if (type == "ByteLevel") {
+    take_byte_level(pipeline, step);
   } else if (type == "WhitespaceSplit") {
     step.expect_only({"type"});
-    if (pipeline.replaces_spaces) step.refuse("type", "no step of this type after Metaspace");
-    set_pattern(pipeline, step, format::Pattern::kWords);
+    add_split(pipeline, step, whitespace_split());
+  } else if (type == "Whitespace") {
+    step.expect_only({"type"});
+    const std::string word = property(kWhitespaceWord);
+    add_split(pipeline, step, {fmt::format("{0}+|[^{0}\\s]+", word), format::kDropGaps});
+  } else if (type == "BertPreTokenizer") {
+    step.expect_only({"type"});
+    add_split(pipeline, step, whitespace_split());
+    add_split(pipeline, step, {property(kWordPunctuation)});
+  } else if (type == "Punctuation") {
+    step.expect_only({"type", "behavior"});
+    add_split(pipeline, step, split_by(step, property(kWordPunctuation), false));
+  } else if (type == "CharDelimiterSplit") {
+    step.expect_only({"type", "delimiter"});
+    add_split(pipeline, step, {escaped(step.text("delimiter")), format::kDropMatches});
   } else if (type == "Digits") {
     step.expect_only({"type", "individual_digits"});
-    step.expect("individual_digits", true);
-    set_pattern(pipeline, step, format::Pattern::kDigits);
-  } else if (type == "ByteLevel") {
-    step.expect_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-    if (pipeline.is_byte_level) step.refuse("type", "one step of this type; this is the second");
-    pipeline.is_byte_level = true;
-    if (step.flag("add_prefix_space", true)) {
-      if (pipeline.pattern != format::Pattern::kNone) {
-        step.refuse("add_prefix_space", "false after another step");
-      }
-      pipeline.prefix = format::Prefix::kUnlessSpace;
-      pipeline.prefix_every_part = true;
-    }
-    const bool cuts = step.flag("use_regex", true);
-    if (pipeline.pattern == format::Pattern::kClip) return;  // GPT-2's cuts nothing further
-    if (pipeline.pattern == format::Pattern::kNone) {
-      if (cuts) pipeline.pattern = format::Pattern::kGpt2;
-    } else if (cuts != (pipeline.pattern == format::Pattern::kDigits)) {
-      step.refuse("use_regex", cuts ? "false after a Split" : "true after Digits");
-    }
+    const bool is_each = step.flag("individual_digits", false);
+    add_split(pipeline, step, {kDigitSplit, 0, is_each ? SplitManner::kAlone : SplitManner::kRuns});
   } else {
-    refuse_type(step, "Split, Metaspace, WhitespaceSplit, Digits, ByteLevel");
+    refuse_type(step,
+                "Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, "
+                "CharDelimiterSplit, Metaspace, ByteLevel");
   }
 }
 
@@ -498,7 +518,8 @@ void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is
 }
 
 void apply_pipeline(TokenizerSpec& spec, const HfPipeline& pipeline) {
-  spec.pattern = pipeline.pattern;
+  spec.splits = pipeline.splits;
+  if (pipeline.words_are_parts) spec.flags |= format::kWordsAreParts;
   spec.prefix = pipeline.prefix;
   if (pipeline.prefix_every_part) spec.flags |= format::kPrefixEveryPart;
   if (pipeline.drops_first_space) spec.flags |= format::kDropFirstSpace;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "convert/files/error.h"
+#include "convert/tokenizers/split_tables.h"
 #include "convert/tokenizers/unicode_library.h"
 #include "format/tokenizer_reader.h"
 #include "model_generated.h"
@@ -199,7 +200,7 @@ void note_unknown(TokenizerSpec& spec) {
 
 // Whether the tokenizer needs the lists added later. Earlier runtimes only read files without them.
 bool has_later_lists(const format::TokenizerView& view) {
-  return view.kind == format::TokenizerKind::kUnigram || view.pattern >= format::Pattern::kClip ||
+  return view.kind == format::TokenizerKind::kUnigram || view.has(format::kWordsAreParts) ||
          view.byte_tokens.size() > 256 || !view.before.empty() || !view.after.empty() ||
          !view.steps.empty();
 }
@@ -214,10 +215,7 @@ void complete_tokenizer(TokenizerSpec& spec) {
   check_merges(spec);
   std::erase_if(spec.whole_tokens, [&](TokenId id) { return spec.tokens[id].empty(); });
   sort_by_bytes(spec, spec.whole_tokens, "tokens");
-  if (format::asks_for_classes(spec.pattern)) {
-    if (spec.letters.empty()) spec.letters = unicode_ranges('L');
-    if (spec.numbers.empty()) spec.numbers = unicode_ranges('N');
-  }
+  if (spec.split_tables.empty()) compile_splits(spec);
   if (spec.kind == format::TokenizerKind::kWordPiece) {
     refuse_if(
         spec.word_characters_max == 0 || spec.word_characters_max > format::kWordCharactersMax,
@@ -262,7 +260,6 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
 
   format::TokenizerView view;
   view.kind = spec.kind;
-  view.pattern = spec.pattern;
   view.prefix = spec.prefix;
   view.unknown = spec.unknown;
   view.flags = spec.flags;
@@ -282,8 +279,8 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   view.specials = specials;
   view.special_flags = special_flags;
   view.special_order = special_order;
-  view.letters = spec.letters;
-  view.numbers = spec.numbers;
+  view.columns = spec.columns;
+  view.splits = spec.split_tables;
   view.pair_separators = spec.pair_separators;
   view.word_characters_max = spec.word_characters_max;
   view.dropped = spec.dropped;
@@ -308,7 +305,7 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
       view.characters,     view.character_tokens, view.merge_begin,
       view.merge_rights,   view.merge_ranks,      view.merge_tokens,
       view.whole_tokens,   view.specials,         view.special_order,
-      view.letters,        view.numbers,          view.dropped,
+      view.columns,        view.splits,           view.dropped,
       view.punctuation,    view.fold_from,        view.fold_to,
       view.fold_sequences, view.before,           view.after,
       view.steps,          view.scores,           view.charsmap,
@@ -327,8 +324,8 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
       builder.CreateVector(view.special_flags.data(), view.special_flags.size());
   const auto number = [](auto choice) { return static_cast<uint32_t>(choice); };
   const format::TokenizerChoices choices(
-      number(view.kind), number(view.pattern), number(view.prefix), number(view.unknown),
-      view.flags, view.bos, view.unknown_token, view.pair_separators, view.word_characters_max);
+      number(view.kind), number(view.prefix), number(view.unknown), view.flags, view.bos,
+      view.unknown_token, view.pair_separators, view.word_characters_max);
   return format::CreateTokenizer(builder, &choices, bytes_at, special_flags_at,
                                  builder.CreateVector(lists_at));
 }
@@ -347,8 +344,8 @@ std::string describe_unicode(const TokenizerSpec& spec) {
     return fmt::format("punctuation, controls and accents of Unicode {}, case of Unicode {}",
                        kWordUnicode, kCaseUnicode);
   }
-  if (spec.letters.empty()) return "";
-  return fmt::format("letters and numbers of Unicode {}", pattern_unicode());
+  if (spec.columns.size() < format::kRangesMax / 4) return "";  // an alphabet's, not a category's
+  return fmt::format("character classes of Unicode {}", pattern_unicode());
 }
 
 }  // namespace arenite::convert

@@ -37,6 +37,40 @@ struct WordRules {
   bool lowers_case = true;
 };
 
+// How a step of the pre-tokenizer divides a text by the matches of its expression. All but kAlone
+// need an expression of a single set of characters.
+enum class SplitManner : uint8_t {
+  kAlone,         // each match and each gap is a piece
+  kRuns,          // adjacent matches are one piece
+  kWithNext,      // a match and the gap after it are one piece
+  kWithPrevious,  // a gap and the match after it are one piece
+};
+
+struct SplitStep {
+  std::string expression;  // in Oniguruma's syntax
+  uint32_t flags = 0;      // format::SplitFlags
+  SplitManner manner = SplitManner::kAlone;
+
+  friend bool operator==(const SplitStep&, const SplitStep&) = default;
+};
+
+// Expressions of published tokenizers.
+inline constexpr const char* kGpt2Split =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr const char* kLlama3Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr const char* kQwen2Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr const char* kDigitSplit = R"(\p{N})";
+// A piece begins with each space, or U+2581 that stands for one.
+inline constexpr const char* kSpaceSplit = "[ \u2581]";
+// Properties that only the converter knows: the word characters of Hugging Face's Whitespace, and
+// the punctuation of its Punctuation and BERT's.
+inline constexpr const char* kWhitespaceWord = "WhitespaceWord";
+inline constexpr const char* kWordPunctuation = "WordPunctuation";
+
 // A step of the normalizer. `kind` determines which members apply.
 struct TextChange {
   format::TextStep kind = format::TextStep::kFold;
@@ -54,7 +88,6 @@ struct TokenizerSpec {
   std::vector<std::string> notes;  // for the report, a line each
 
   format::TokenizerKind kind = format::TokenizerKind::kBytePairs;
-  format::Pattern pattern = format::Pattern::kNone;
   format::Prefix prefix = format::Prefix::kNever;
   format::Unknown unknown = format::Unknown::kRefuse;
   uint32_t flags = 0;  // format::TokenizerFlags
@@ -70,8 +103,10 @@ struct TokenizerSpec {
   std::vector<TokenId> whole_tokens;    // pieces that equal one of these are not merged
   std::map<TokenId, uint8_t> specials;  // with their format::SpecialFlags
 
-  // Ranges of Unicode letters and numbers that the pattern needs; complete_tokenizer fills in empty
-  // ones.
+  // The pre-tokenizer. complete_tokenizer compiles the tables.
+  std::vector<SplitStep> splits;
+  std::vector<uint32_t> columns, split_tables;
+  // Ranges that are \p{L} and \p{N} from U+0080 on; those of utf8proc if empty.
   std::vector<uint32_t> letters, numbers;
 
   // Tokens around a text, if there are several; they include `bos` and the first of `ends`.
@@ -98,8 +133,8 @@ struct TokenizerSpec {
   double unknown_score = 0.0;
 };
 
-// Fills in Unicode tables that the pattern needs, adds notes, and checks the spec against the
-// format's limits. Throws InputError that names the token.
+// Compiles the pre-tokenizer's tables, fills in Unicode tables, adds notes, and checks the spec
+// against the format's limits. Throws InputError that names the token.
 void complete_tokenizer(TokenizerSpec& spec);
 
 // Writes a completed tokenizer into a model's metadata.
@@ -113,8 +148,8 @@ flatbuffers::Offset<format::Tokenizer> write_tokenizer(flatbuffers::FlatBufferBu
 // byte tokens are encoded.
 void add_notes(TokenizerSpec& spec);
 
-// Describes the Unicode version of the tokenizer's character classes, such as "letters and numbers
-// of Unicode 16.0"; empty if it uses none.
+// Describes the Unicode version of the tokenizer's character classes, such as "character
+// classes of Unicode 16.0"; empty if it uses none.
 std::string describe_unicode(const TokenizerSpec& spec);
 
 }  // namespace arenite::convert

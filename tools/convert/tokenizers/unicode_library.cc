@@ -34,18 +34,40 @@ struct Range {
   uint32_t first, last;
 };
 
-// Letters and numbers of Unicode 15.1 and 16.0.
-constexpr Range kNewLetters[] = {
-    {0x1C89, 0x1C8A},   {0xA7CB, 0xA7CD},   {0xA7DA, 0xA7DC},   {0x105C0, 0x105F3},
-    {0x10D4A, 0x10D65}, {0x10D6F, 0x10D85}, {0x10EC2, 0x10EC4}, {0x11380, 0x11389},
-    {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5}, {0x113B7, 0x113B7},
-    {0x113D1, 0x113D1}, {0x113D3, 0x113D3}, {0x11BC0, 0x11BE0}, {0x13460, 0x143FA},
-    {0x16100, 0x1611D}, {0x16D40, 0x16D6C}, {0x18CFF, 0x18CFF}, {0x1E5D0, 0x1E5ED},
-    {0x1E5F0, 0x1E5F0}, {0x2EBF0, 0x2EE5D},
+// Categories that Unicode 15.1 and 16.0 added or changed.
+struct NewCategory {
+  uint32_t first, last;
+  const char* name;
 };
-constexpr Range kNewNumbers[] = {
-    {0x10D40, 0x10D49}, {0x116D0, 0x116E3}, {0x11BF0, 0x11BF9}, {0x16130, 0x16139},
-    {0x16D70, 0x16D79}, {0x1CCF0, 0x1CCF9}, {0x1E5F1, 0x1E5FA},
+constexpr NewCategory kNewCategories[] = {
+    {0x0897, 0x0897, "Mn"},   {0x1B4E, 0x1B4F, "Po"},   {0x1B7F, 0x1B7F, "Po"},
+    {0x1C89, 0x1C89, "Lu"},   {0x1C8A, 0x1C8A, "Ll"},   {0x2427, 0x2429, "So"},
+    {0x2FFC, 0x2FFF, "So"},   {0x31E4, 0x31E5, "So"},   {0x31EF, 0x31EF, "So"},
+    {0xA7CB, 0xA7CC, "Lu"},   {0xA7CD, 0xA7CD, "Ll"},   {0xA7DA, 0xA7DA, "Lu"},
+    {0xA7DB, 0xA7DB, "Ll"},   {0xA7DC, 0xA7DC, "Lu"},   {0x105C0, 0x105F3, "Lo"},
+    {0x10D40, 0x10D49, "Nd"}, {0x10D4A, 0x10D4D, "Lo"}, {0x10D4E, 0x10D4E, "Lm"},
+    {0x10D4F, 0x10D4F, "Lo"}, {0x10D50, 0x10D65, "Lu"}, {0x10D69, 0x10D6D, "Mn"},
+    {0x10D6E, 0x10D6E, "Pd"}, {0x10D6F, 0x10D6F, "Lm"}, {0x10D70, 0x10D85, "Ll"},
+    {0x10D8E, 0x10D8F, "Sm"}, {0x10EC2, 0x10EC4, "Lo"}, {0x10EFC, 0x10EFC, "Mn"},
+    {0x11380, 0x11389, "Lo"}, {0x1138B, 0x1138B, "Lo"}, {0x1138E, 0x1138E, "Lo"},
+    {0x11390, 0x113B5, "Lo"}, {0x113B7, 0x113B7, "Lo"}, {0x113B8, 0x113BA, "Mc"},
+    {0x113BB, 0x113C0, "Mn"}, {0x113C2, 0x113C2, "Mc"}, {0x113C5, 0x113C5, "Mc"},
+    {0x113C7, 0x113CA, "Mc"}, {0x113CC, 0x113CD, "Mc"}, {0x113CE, 0x113CE, "Mn"},
+    {0x113CF, 0x113CF, "Mc"}, {0x113D0, 0x113D0, "Mn"}, {0x113D1, 0x113D1, "Lo"},
+    {0x113D2, 0x113D2, "Mn"}, {0x113D3, 0x113D3, "Lo"}, {0x113D4, 0x113D5, "Po"},
+    {0x113D7, 0x113D8, "Po"}, {0x113E1, 0x113E2, "Mn"}, {0x116D0, 0x116E3, "Nd"},
+    {0x1171E, 0x1171E, "Mc"}, {0x11BC0, 0x11BE0, "Lo"}, {0x11BE1, 0x11BE1, "Po"},
+    {0x11BF0, 0x11BF9, "Nd"}, {0x11F5A, 0x11F5A, "Mn"}, {0x13460, 0x143FA, "Lo"},
+    {0x16100, 0x1611D, "Lo"}, {0x1611E, 0x16129, "Mn"}, {0x1612A, 0x1612C, "Mc"},
+    {0x1612D, 0x1612F, "Mn"}, {0x16130, 0x16139, "Nd"}, {0x16D40, 0x16D42, "Lm"},
+    {0x16D43, 0x16D6A, "Lo"}, {0x16D6B, 0x16D6C, "Lm"}, {0x16D6D, 0x16D6F, "Po"},
+    {0x16D70, 0x16D79, "Nd"}, {0x18CFF, 0x18CFF, "Lo"}, {0x1CC00, 0x1CCEF, "So"},
+    {0x1CCF0, 0x1CCF9, "Nd"}, {0x1CD00, 0x1CEB3, "So"}, {0x1E5D0, 0x1E5ED, "Lo"},
+    {0x1E5EE, 0x1E5EF, "Mn"}, {0x1E5F0, 0x1E5F0, "Lo"}, {0x1E5F1, 0x1E5FA, "Nd"},
+    {0x1E5FF, 0x1E5FF, "Po"}, {0x1F8B2, 0x1F8BB, "So"}, {0x1F8C0, 0x1F8C1, "So"},
+    {0x1FA89, 0x1FA89, "So"}, {0x1FA8F, 0x1FA8F, "So"}, {0x1FABE, 0x1FABE, "So"},
+    {0x1FAC6, 0x1FAC6, "So"}, {0x1FADC, 0x1FADC, "So"}, {0x1FADF, 0x1FADF, "So"},
+    {0x1FAE9, 0x1FAE9, "So"}, {0x1FBCB, 0x1FBEF, "So"}, {0x2EBF0, 0x2EE5D, "Lo"},
 };
 
 // All punctuation, nonspacing marks and controls of Unicode 8.0 are outside these ranges.
@@ -137,11 +159,10 @@ std::string compose(std::string_view text) {
 
 }  // namespace
 
-char pattern_category(uint32_t code_point) {
-  const char major = utf8proc_category_string(static_cast<utf8proc_int32_t>(code_point))[0];
-  if (major != 'C') return major;
-  if (holds(kNewLetters, code_point)) return 'L';
-  return holds(kNewNumbers, code_point) ? 'N' : major;
+std::string_view pattern_category(uint32_t code_point) {
+  const auto found = std::ranges::lower_bound(kNewCategories, code_point, {}, &NewCategory::last);
+  if (found != std::end(kNewCategories) && found->first <= code_point) return found->name;
+  return utf8proc_category_string(static_cast<utf8proc_int32_t>(code_point));
 }
 
 // Readers ask about every code point, so the tables are searched last.
@@ -285,7 +306,7 @@ namespace {
 
 }  // namespace
 
-char pattern_category(uint32_t) { refuse(); }
+std::string_view pattern_category(uint32_t) { refuse(); }
 WordCategory word_category(uint32_t) { refuse(); }
 Decomposition decompose(uint32_t) { refuse(); }
 std::vector<uint32_t> full_decomposition(uint32_t, bool) { refuse(); }
@@ -421,7 +442,7 @@ void fill_word_tables(TokenizerSpec& spec) {
 std::vector<uint32_t> unicode_ranges(char major) {
   std::vector<uint32_t> ranges;
   for (uint32_t code_point = 0x80; code_point <= kCodePointMax; ++code_point) {
-    if (pattern_category(code_point) == major) append_to_ranges(ranges, code_point);
+    if (pattern_category(code_point)[0] == major) append_to_ranges(ranges, code_point);
   }
   return ranges;
 }

@@ -15,9 +15,9 @@
 
 namespace arenite::convert {
 
-// Returns the major general category, for patterns: 'L' letters, 'N' numbers, 'C' others and
-// unassigned, ...
-char pattern_category(uint32_t code_point);
+// Returns the general category in the pre-tokenizers' expressions, such as "Lu"; "Cn" is
+// unassigned.
+std::string_view pattern_category(uint32_t code_point);
 
 // Character classes of BERT's tokenization.
 enum class WordCategory : uint8_t { kOther, kPunctuation, kMark, kControl };
@@ -56,8 +56,8 @@ inline constexpr const char* kWordUnicode = "8.0";
 inline constexpr const char* kCaseUnicode = "17.0";
 
 // Returns ranges first, last, first, last, ... of the code points from 128 on whose
-// pattern_category is `major`: 'L' letters, 'N' numbers. Throws InputError in a build without
-// utf8proc.
+// pattern_category begins with `major`: 'L' letters, 'N' numbers. Throws InputError in a build
+// without utf8proc.
 std::vector<uint32_t> unicode_ranges(char major);
 
 // Appends a code point. REQUIRES: it is above all that are in the ranges.

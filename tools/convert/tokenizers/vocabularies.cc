@@ -194,14 +194,14 @@ TokenizerSpec read_vocab_json(const std::filesystem::path& vocab_file) {
   }
   TokenizerSpec spec;
   spec.origin = vocab_file.string();
-  spec.pattern = format::Pattern::kGpt2;
+  spec.splits = {{kGpt2Split}};
   spec.unknown = format::Unknown::kDrop;
 
   const HfObject config(vocab_file.parent_path() / "tokenizer_config.json", true);
   const std::string name =
       config.has("tokenizer_class") ? config.text("tokenizer_class") : "GPT2Tokenizer";
   if (name == "Qwen2Tokenizer" || name == "Qwen2TokenizerFast") {
-    spec.pattern = format::Pattern::kQwen2;
+    spec.splits = {{kQwen2Split}};
     spec.flags |= format::kExpectsNfc;
   } else if (name != "GPT2Tokenizer" && name != "GPT2TokenizerFast") {
     config.refuse("tokenizer_class",

@@ -9,8 +9,8 @@ where the library is installed; the file in the repository is from version 0.23.
   words     BertNormalizer and BertPreTokenizer on "a?b ?". A word with a character beyond plane 1
             counts as [UNK], as in the test's vocabulary. All sixteen settings for the planes that
             have characters, and the usual one for all.
-  patterns  Split by the expressions of GPT-2, Llama 3 and Qwen 2 on "a?b1?2 ?x?\\n": the bytes of
-            each piece.
+  patterns  Split by the expressions of GPT-2, Llama 3, Qwen 2, o200k and DeepSeek on
+            "a?b1?2 ?x?\\n": the bytes of each piece.
   changes   Lowercase; StripAccents; NFD and NFKD, both with StripAccents, but for the syllables of
             Hangul, which count as they are.
 """
@@ -30,6 +30,12 @@ EXPRESSIONS = {
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "o200k": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "deepseek": r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+|\w+",
 }
 PLANES = range(17)
 PLANES_WITH_CHARACTERS = (0, 1, 2, 14)
@@ -92,7 +98,13 @@ def main():
         name = "".join("1" if flag else "0" for flag in flags)
         words[name] = {str(plane): digest_of_plane(plane, cut) for plane in planes}
     patterns = {
-        name: {str(plane): digest_of_plane(plane, pattern_cut(expression)) for plane in PLANES}
+        name: {
+            "expression": expression,
+            "planes": {
+                str(plane): digest_of_plane(plane, pattern_cut(expression))
+                for plane in PLANES_WITH_CHARACTERS
+            },
+        }
         for name, expression in EXPRESSIONS.items()
     }
     changes = {

@@ -30,6 +30,23 @@ def read_npy(path):
     return struct.unpack(f"<{(len(data) - begin) // size}{letter}", data[begin:])
 
 
+def check_beams(arenite, folder):
+    """Beam search writes what that of transformers does, up to the end token, which is 1."""
+    for case in json.loads((DATA / "from_hub/beams.json").read_text()):
+        done = run(arenite, "generate", "translator.arn", "--prompt-ids",
+                   ",".join(map(str, case["ids"])), "--beams", case["beams"], "--length-penalty",
+                   case["penalty"], "--tokens", 9, "--json", folder=folder)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        ends = 1 in case["written"]
+        written = case["written"][1:case["written"].index(1) if ends else None]
+        assert found["ids"] == written, (case, found["ids"])
+        assert found["stop"] == ("end_token" if ends else "tokens"), found["stop"]
+    done = run(arenite, "generate", "translator.arn", "--prompt", "the pump", "--beams", 9,
+               folder=folder)
+    assert done.returncode == 2 and "--beams" in done.stderr, done.stderr
+
+
 def check_values(arenite, folder):
     """Runs both models on their samples; the classifier names its classes."""
     for name, inputs in {"classifier": ["input_ids", "token_type_ids"],
@@ -49,6 +66,7 @@ def check_values(arenite, folder):
             assert len(found) == len(wanted), (len(found), len(wanted))
             error = max(abs(a - b) for a, b in zip(found, wanted))
             assert error < WRONG * max(map(abs, wanted)), (name, sample, error)
+    check_beams(arenite, folder)
     done = run(arenite, "classify", "classifier.arn", "--text", "the pump is louder.",
                folder=folder)
     assert re.match(r"(calm|worn|broken) +\d\d\.\d\d %", done.stdout), done.stdout + done.stderr
@@ -138,7 +156,7 @@ def check_advice(arenite, folder):
     other = folder / "some model"
     shutil.copytree(DATA / "encoders/bert_sequence", other)
     config = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps(config | {"model_type": "mpnet"}))
+    (other / "config.json").write_text(json.dumps(config | {"model_type": "big_bird"}))
     done = run(arenite, "convert", "some model", "-o", "m.arn", folder=folder)
     lines = re.search(r"python3 (\S*arenite_export.py) 'some model' -o 'some model-exported'\n"
                       r"arenite convert 'some model-exported' -o 'some model.arn'", done.stderr)

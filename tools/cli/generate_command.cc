@@ -11,6 +11,7 @@
 #include "arenite/sampler.h"
 #include "arenite/text_stream.h"
 #include "cli/arguments.h"
+#include "cli/beam_search.h"
 #include "cli/generate_input.h"
 #include "cli/kernel_check.h"
 #include "cli/process.h"
@@ -31,6 +32,7 @@ struct GenerateArguments {
   std::optional<uint32_t> tokens;
   SamplerOptions sampler;
   uint32_t repeat_last = 64;
+  BeamOptions beams;
   uint32_t context = 0;  // 0: the model's
   uint32_t chunk = kDefaultTokens;
   std::string kernels;
@@ -138,6 +140,38 @@ Generation generate(const ModelFile& file, const Writer& writer, Session& sessio
     logits = writing.step(id);
     ++result.decode_steps;
   }
+  result.decode_seconds = seconds_since(start);
+  result.positions = writing.positions();
+  return result;
+}
+
+// Does the same by beam search, and passes the tokens to `show` when all are known.
+Generation generate_by_beams(const ModelFile& file, const Writer& writer, Session& session,
+                             const std::optional<Tokenizer>& tokenizer, const Fed& fed,
+                             const GenerateArguments& options, uint32_t context, Profiler& profiler,
+                             const std::function<bool(TokenId)>& show) {
+  Generation result;
+  for (const convert::ModelInput& input : fed.inputs) result.prompt_tokens += input.tokens;
+  BeamOptions beams = options.beams;
+  const uint32_t room = context - fed.inputs[writer.input].tokens;
+  beams.tokens_max = std::min(options.tokens.value_or(room), room);
+  Clock::time_point start = Clock::now();
+  WriterSession writing(file, session, &profiler);
+  const std::vector<float> logits = writing.begin(fed.inputs, std::min(options.chunk, context));
+  result.prompt_seconds = seconds_since(start);
+  start = Clock::now();
+  const BeamResult found =
+      beams.tokens_max == 0 ? BeamResult{} : search_beams(writing, logits, tokenizer, beams);
+  result.stop = found.has_ended                             ? StopReason::kEndToken
+                : options.tokens && beams.tokens_max < room ? StopReason::kTokens
+                                                            : StopReason::kContextFull;
+  for (const TokenId id : found.ids) {
+    ++result.new_tokens;
+    if (show(id)) continue;
+    result.stop = StopReason::kStopText;
+    break;
+  }
+  result.decode_steps = found.steps;
   result.decode_seconds = seconds_since(start);
   result.positions = writing.positions();
   return result;
@@ -253,7 +287,10 @@ SessionOptions session_options(const GenerateArguments& arguments, const ModelFi
   const InputTokens fed_tokens = convert::joined(fed.inputs).tokens_of_inputs();
   SessionOptions options =
       convert::options_for_functions(file.model(), fed_tokens, arguments.chunk);
-  const InputSizes sizes = {context, std::min(arguments.chunk, context)};
+  const bool has_beams = arguments.beams.beams > 1;
+  const InputSizes sizes = {
+      context, std::max(std::min(arguments.chunk, context), has_beams ? arguments.beams.beams : 1)};
+  if (has_beams) options.sequences_max = arguments.beams.beams + 1;
   if (writer.input == 0) {
     options.positions_max = sizes.positions_max;
     options.tokens_max = sizes.tokens_max;
@@ -390,11 +427,12 @@ void run_generate(const GenerateArguments& arguments) {
   std::string prompt_text = printer.take();
   if (has_encoder) prompt_text = fed.prompt.text;
   std::vector<TokenId> ids;
-  const Generation generation = generate(file, writer, session.session(), tokenizer, fed, arguments,
-                                         context, profiler, [&](TokenId id) {
-                                           ids.push_back(id);
-                                           return printer.add(id);
-                                         });
+  const auto show = [&](TokenId id) {
+    ids.push_back(id);
+    return printer.add(id);
+  };
+  const Generation generation = (arguments.beams.beams > 1 ? generate_by_beams : generate)(
+      file, writer, session.session(), tokenizer, fed, arguments, context, profiler, show);
   printer.finish();
   if (arguments.json) {
     const std::string text = printer.take();
@@ -454,9 +492,18 @@ void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
       ->capture_default_str();
   add_number(command, "--repeat-last", arguments.repeat_last, "How many tokens are recent")
       ->capture_default_str();
+  CLI::Option* beams =
+      add_number(command, "--beams", arguments.beams.beams,
+                 "Continuations to follow side by side; prints the most probable one", 1, kBeamsMax)
+          ->capture_default_str()
+          ->excludes(temperature);
+  add_real(command, "--length-penalty", arguments.beams.length_penalty,
+           "Above 1: longer texts are better; below: shorter ones", -kPenaltyMax, false,
+           kPenaltyMax)
+      ->needs(beams);
   put_in_group(command, "Sampling",
                {"--temperature", "--top-k", "--top-p", "--min-p", "--seed", "--repeat-penalty",
-                "--repeat-last"});
+                "--repeat-last", "--beams", "--length-penalty"});
 }
 
 }  // namespace

@@ -197,20 +197,59 @@ std::vector<float> WriterSession::begin(const std::vector<convert::ModelInput>& 
                      true);
 }
 
-std::vector<float> WriterSession::step(TokenId id) {
-  InputTokens held, now;
-  for (uint32_t i = 0; i < file_.model().inputs(); ++i) held.of[i] = session_.positions(0, i);
-  now.of[writer_.input] = 1;
-  if (profiler_ != nullptr) profiler_->add_sequence({held, now, 1});
-  const Input input = TokenBatch{{&id, 1}, 1, 1};
+std::vector<float> WriterSession::step(TokenId id) { return step_all({&id, 1}).front(); }
+
+std::vector<std::vector<float>> WriterSession::step_all(std::span<const TokenId> ids) {
+  const auto count = static_cast<uint32_t>(ids.size());
+  uint64_t given = 0;
+  for (uint32_t sequence = 0; sequence < count; ++sequence) {
+    InputTokens held, now;
+    for (uint32_t i = 0; i < file_.model().inputs(); ++i) {
+      held.of[i] = session_.positions(sequence, i);
+    }
+    now.of[writer_.input] = 1;
+    if (profiler_ != nullptr) profiler_->add_sequence({held, now, 1});
+    given += convert::rows_given(file_.model(), Outputs::kLast, 1, held[writer_.input] == 0,
+                                 writer_.function);
+  }
+  const Input input = TokenBatch{ids, count, 1};
   Diagnostic why;
   const Result<Output> output = session_.step(writer_.function, {&input, 1}, &why);
   if (!output.ok()) throw_status(file_.name(), output.status(), why);
-  const bool begins = held[writer_.input] == 0;
-  const convert::CallRows rows(
-      *output, file_.model(), writer_.function,
-      convert::rows_given(file_.model(), Outputs::kLast, 1, begins, writer_.function));
-  return last_logits(rows.values(), false);
+  convert::CallRows rows(*output, file_.model(), writer_.function, given);
+  std::vector<std::vector<float>> logits;
+  for (uint32_t i = 0; i < count; ++i) {
+    logits.push_back(last_logits(rows.rows(0, (i + 1) * rows.size() / count), false));
+  }
+  return logits;
+}
+
+// Overwrites sequences that are copied no more. Cycles of the rest begin with a copy to the
+// spare sequence.
+void WriterSession::reorder(std::span<const uint32_t> parents) {
+  const auto spare = static_cast<uint32_t>(parents.size());
+  std::vector<uint32_t> from(parents.begin(), parents.end());
+  const auto copy = [&](uint32_t source, uint32_t target) {
+    Diagnostic why;
+    const Status status = session_.copy_sequence(source, target, &why);
+    if (status != Status::kOk) throw_status(file_.name(), status, why);
+  };
+  while (true) {
+    std::optional<uint32_t> left, ready;
+    for (uint32_t i = 0; i < from.size(); ++i) {
+      if (from[i] == i) continue;
+      left = i;
+      if (std::ranges::count(from, i) == 0) ready = i;
+    }
+    if (!left) return;
+    if (ready) {
+      copy(from[*ready], *ready);
+      from[*ready] = *ready;
+    } else {
+      copy(*left, spare);
+      std::ranges::replace(from, *left, spare);
+    }
+  }
 }
 
 Writer writer_of(const ModelFile& file) {

@@ -83,6 +83,12 @@ class WriterSession {
   std::vector<float> begin(const std::vector<convert::ModelInput>& inputs, uint32_t chunk);
   std::vector<float> step(TokenId id);
 
+  // Feeds a token to each of the first sequences. Returns the next logits of each.
+  std::vector<std::vector<float>> step_all(std::span<const TokenId> ids);
+  // Replaces each sequence i by parents[i]. REQUIRES: a spare sequence after the last, which is
+  // overwritten.
+  void reorder(std::span<const uint32_t> parents);
+
   // The logits from now on are as the model gives them.
   void suppress_nothing() { suppressed_ = {}; }
 

@@ -5,6 +5,7 @@ random weights, one of a family that `arenite convert` does not read itself and 
 
 Usage: make_from_hub.py [NAME...]     (PyTorch 2.14, transformers 5, tokenizers)
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -57,6 +58,18 @@ def translator():
 MODELS = {"classifier": classifier, "translator": translator}
 
 
+def save_beams(model, path):
+    """What beam search of transformers writes: cases of ids, beams, length penalty and result."""
+    cases = []
+    for ids in ([3, 4, 1], [6, 5, 4, 3, 1], [7, 7, 3, 5, 6, 4, 1]):
+        for beams, penalty in ((2, 1.0), (3, 2.0), (4, 1.0), (4, 0.0), (8, 0.5)):
+            written = model.generate(torch.tensor([ids]), num_beams=beams, max_new_tokens=9,
+                                     length_penalty=penalty, do_sample=False)[0].tolist()
+            cases.append({"ids": ids, "beams": beams, "penalty": penalty, "written": written})
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("[" + ",\n ".join(json.dumps(case) for case in cases) + "]\n")
+
+
 def main(names):
     for name in names or MODELS:
         torch.manual_seed(len(name))
@@ -66,6 +79,8 @@ def main(names):
                 steps = torch.randint(-8, 9, parameter.shape) / 16
                 is_gain = parameter.ndim == 1 and bool((parameter == 1).all())
                 parameter.copy_(1 + steps / 4 if is_gain else steps)
+        if name == "translator":
+            save_beams(model.eval(), HERE / "from_hub" / "beams.json")
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             tokenizer.save(os.path.join(folder, "tokenizer.json"))

@@ -335,6 +335,7 @@ std::vector<double> read_score_bias(ModelTensors& tensors, const TransformerSpec
   constexpr uint32_t kRows = 32;  // half of them for keys before the query
   constexpr int64_t kNear = kRows / 4;
   constexpr float kFarthest = 128;
+  (void)tensors.shape_of(name);  // refuses a missing one, as the table is read at once
   const std::vector<double> table = tensors.matrix(name, kRows, spec.heads).exact();
   const int64_t positions = spec.positions_max;
   std::vector<double> bias;

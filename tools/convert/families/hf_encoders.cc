@@ -79,9 +79,13 @@ constexpr const char* kHarmlessOfModernBert[] = {
     "repad_logits_with_grad", "sparse_pred_ignore_index", "sparse_prediction",
     // The tensors decide, and some classes do not pool.
     "classifier_activation", "classifier_bias", "classifier_pooling", "decoder_bias"};
+// Sizes of parts that transformers does not have.
+constexpr const char* kHarmlessOfAlbert[] = {"down_scale_factor", "gap_size", "net_structure_type",
+                                             "num_memory_blocks"};
 // Positions beyond those of training, and how its first program computes.
-constexpr const char* kHarmlessOfNomic[] = {"n_positions", "dense_seq_output",
-                                            "rotary_scaling_factor", "use_xentropy"};
+constexpr const char* kHarmlessOfNomic[] = {"n_positions", "summary_proj_to_labels",
+                                            "dense_seq_output", "rotary_scaling_factor",
+                                            "use_xentropy"};
 
 // The head that predicts masked tokens.
 struct LanguageHead {
@@ -232,7 +236,8 @@ constexpr EncoderFamily kEncoders[] = {
      .vocab_size = 30000,
      .activation_default = "gelu_new",
      .embedding_size = 128,
-     .shares_layers = true},
+     .shares_layers = true,
+     .harmless = kHarmlessOfAlbert},
     {.model_type = "modernbert",
      .prefix = "model.",
      .language_head = {"head.dense", "head.norm", "decoder", "decoder.bias", false, true},
@@ -335,8 +340,9 @@ std::vector<double> read_score_bias(ModelTensors& tensors, const TransformerSpec
   constexpr uint32_t kRows = 32;  // half of them for keys before the query
   constexpr int64_t kNear = kRows / 4;
   constexpr float kFarthest = 128;
-  (void)tensors.shape_of(name);  // refuses a missing one, as the table is read at once
-  const std::vector<double> table = tensors.matrix(name, kRows, spec.heads).exact();
+  const WeightRef stored = tensors.matrix(name, kRows, spec.heads);
+  if (!stored.load || !spec.position_embedding->load) return {};  // `tensors` names what is missing
+  const std::vector<double> table = stored.exact();
   const int64_t positions = spec.positions_max;
   std::vector<double> bias;
   for (uint32_t head = 0; head < spec.heads; ++head) {

@@ -191,6 +191,24 @@ void read_cohere(Reading& reading) {
   reading.spec.logits_scale = reading.config.positive("logit_scale", 0.0625);
 }
 
+void read_phi3(Reading& reading) {
+  for (const char* field : {"full_attn_mod", "interpolate_factor"}) {
+    reading.config.expect(field, 1, "all models of this family have that");
+  }
+}
+
+void read_starcoder2(Reading& reading) {
+  constexpr const char* kWhy = "all models of this family have that";
+  ConfigFields& config = reading.config;
+  config.expect("layer_norm_epsilon", reading.settings.epsilon, "norm_epsilon says another");
+  config.expect("mlp_type", "default", kWhy);
+  config.expect("norm_type", "layer_norm", kWhy);
+  config.expect("scale_attn_weights", true, kWhy);
+  // Transformers does not read the first here; the others say how the program computes.
+  config.pass_over(
+      {"activation_function", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"});
+}
+
 // Leaves RoPE to layers with windows, if there are such.
 void rotate_windowed(Reading& reading) {
   for (const bool is_windowed : reading.windowed) {
@@ -285,6 +303,7 @@ constexpr Family kLlamaFamilies[] = {
                 .context = {"max_position_embeddings", 8192},
                 .kv_heads = 16,
                 .activation_field = nullptr}),
+    // The rows from here on have no defaults of sizes and ids: their configs state them.
     like_gemma({.model_type = "gemma2",
                 .read_own = read_gemma2,
                 .layer = &kGemma2,
@@ -308,6 +327,7 @@ constexpr Family kLlamaFamilies[] = {
                 .windows = Windows::kSomeLayers}),
     like_llama({.model_type = "granite", .read_own = read_granite}),
     like_llama({.model_type = "phi3",
+                .read_own = read_phi3,
                 .layer = &kPhi3,
                 .rope = partial_rope(1.0),
                 .windows = Windows::kAllLayers},
@@ -330,6 +350,7 @@ constexpr Family kLlamaFamilies[] = {
                 .parallel = {"use_parallel_residual"}},
                1e-5),
     like_llama({.model_type = "starcoder2",
+                .read_own = read_starcoder2,
                 .layer = &kStarcoder2,
                 .is_tied = true,
                 .epsilon_field = "norm_epsilon",

@@ -293,6 +293,10 @@ TransformerSpec read_transformer(const Opened& model, const fs::path& folder,
   const Opened own = folder == model.folder ? model : open_model(folder);
   if (is_decoder_type(own.model_type())) {
     TransformerSpec spec = read_hf_decoder(own, HeadUse::kDrop);
+    if (spec.projection) {
+      throw InputError("{}: a projection of the last hidden states is not supported here",
+                       own.where());
+    }
     spec.is_decoder = spec.is_headless = false;
     return spec;
   }

@@ -86,6 +86,19 @@ TEST(HfTokenizerJson, DigitsAreCutOneByOne) {
   EXPECT_EQ(read(root).splits, (Splits{{convert::kDigitSplit}, {convert::kGpt2Split}}));
 }
 
+// transformers saves the normalizer of ALBERT twice in a row.
+TEST(HfTokenizerJson, RepeatedStepsOfANormalizerShareTheirTable) {
+#ifndef ARENITE_HAVE_UTF8PROC
+  GTEST_SKIP() << "this build lacks utf8proc";
+#endif
+  json root = byte_level_json({{"a", "b"}});
+  json steps = {{{"type", "NFKD"}}, {{"type", "StripAccents"}}, {{"type", "Lowercase"}}};
+  for (int i = 0; i < 3; ++i) steps.push_back(json(steps[static_cast<size_t>(i)]));
+  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+  const TestTokenizer tokenizer(read(root));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode_bare("\u00C0B")), "ab");
+}
+
 // Gemma lists runs of U+2581 as added tokens, though merges make them.
 TEST(HfTokenizerJson, AddedRunsOfSpacesArePieces) {
   json root = low_line_json({kLow, "a"}, {{kLow, kLow}, {kLow + kLow, kLow}, {kLow, "a"}});

@@ -387,7 +387,7 @@ TEST(TokenizerRefusals, NameFieldsOfGgufTokenizers) {
   tokens.model = "gpt2";
   tokens.types = {1, 1};
   tokens.pre_tokenizer = "other";
-  EXPECT_TRUE(refused({"tokenizer.ggml.pre", "other", "'qwen2'"}));
+  EXPECT_TRUE(refused({"tokenizer.ggml.pre", "other", "qwen2 deepseek-r1-qwen"}));
   tokens.pre_tokenizer = "qwen2";
   tokens.merges = {"a"};
   EXPECT_TRUE(refused({"'a'", "two tokens"}));

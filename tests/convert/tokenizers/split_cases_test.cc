@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "convert/gguf/gguf_file.h"
 #include "convert/tokenizers/split_tables.h"
 #include "convert/tokenizers/tokenizer_builders.h"
 #include "convert/tokenizers/tokenizer_readers.h"
@@ -77,6 +79,32 @@ TEST_F(SplitCases, GiveTheSamePieces) {
           << item.at("name") << ": " << json(texts[i]);
     }
   }
+}
+
+// GGUF files name the pre-tokenizer of their model.
+TEST_F(SplitCases, GiveTheSamePiecesByTheirNamesInGguf) {
+  const std::map<std::string, std::string> names = {
+      {"gpt2_whisper", "gpt-2"},      {"llama3_glm4", "glm4"}, {"qwen2", "qwen2"},
+      {"qwen3_5", "qwen35"},          {"o200k", "gpt-4o"},     {"tekken", "tekken"},
+      {"deepseek_v3", "deepseek-v3"}, {"bloom", "bloom"},      {"deepseek_coder", "deepseek-coder"},
+      {"starcoder", "smollm"},
+  };
+  size_t found = 0;
+  for (const json& item : cases_.at("tokenizers")) {
+    const auto name = names.find(item.at("name"));
+    if (name == names.end()) continue;
+    convert::GgufTokenizer tokens;
+    tokens.model = "gpt2";
+    tokens.pre_tokenizer = name->second;
+    tokens.tokens = {"a"};
+    convert::TokenizerSpec spec = convert::understand_gguf_tokenizer(tokens, "m.gguf");
+    convert::compile_splits(spec);
+    const convert::TokenizerSpec expected = spec_with(item.at("pre_tokenizer"));
+    EXPECT_EQ(spec.columns, expected.columns) << name->second;
+    EXPECT_EQ(spec.split_tables, expected.split_tables) << name->second;
+    ++found;
+  }
+  EXPECT_EQ(found, names.size());
 }
 
 // Quadratic splitting of as many characters takes minutes.

@@ -334,25 +334,48 @@ std::optional<Number> number(const GgufFile& file, const char* key, GgufType typ
 }
 
 struct KnownPattern {
-  const char* name;  // of tokenizer.ggml.pre
-  const char* split;
-  bool splits_digits;  // before
-  bool whole_tokens;   // a piece that is a token is not merged
-  bool add_bos;        // unless the file says otherwise
-  bool expects_nfc;    // the model's own tokenizer normalizes its texts
+  const char* names;      // of tokenizer.ggml.pre, with a space before and after each
+  const char* splits[5];  // steps of the pre-tokenizer, as in the tokenizer.json of these models
+  bool whole_tokens = false;  // a piece that is a token is not merged
+  bool add_bos = false;       // unless the file says otherwise
+  bool expects_nfc = false;   // the model's own tokenizer normalizes its texts
 };
 
 constexpr KnownPattern kPatterns[] = {
-    {"", kGpt2Split, false, false, false, false},  // of files older than the field
-    {"gpt-2", kGpt2Split, false, false, false, false},
-    {"phi-2", kGpt2Split, false, false, false, false},
-    {"llama-bpe", kLlama3Split, false, true, true, false},
-    {"llama3", kLlama3Split, false, true, true, false},
-    {"llama-v3", kLlama3Split, false, true, true, false},
-    {"qwen2", kQwen2Split, false, false, false, true},
-    {"deepseek-r1-qwen", kQwen2Split, false, false, false, true},
-    {"smollm", kGpt2Split, true, false, false, false},
-    {"starcoder", kGpt2Split, true, false, false, false},
+    {"  ", {kGpt2Split}},  // of files older than the field
+    {" gpt-2 phi-2 mpt olmo jais mellum ", {kGpt2Split}},
+    {" llama-bpe llama3 llama-v3 falcon3 lfm2 pixtral ", {kLlama3Split}, true, true},
+    {" dbrx smaug-bpe glm4 chatglm-bpe ", {kLlama3Split}},
+    {" qwen2 deepseek-r1-qwen ", {kQwen2Split}, false, false, true},
+    {" qwen35 ",
+     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+      R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+     false,
+     false,
+     true},
+    {" smollm starcoder refact codeshell exaone ", {kDigitSplit, kGpt2Split}},
+    {" gpt-4o llama4 ",
+     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+      R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+      R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {" tekken ",
+     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+      R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+      R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+     true,
+     true},
+    {" deepseek-v3 hunyuan-dense ",
+     {R"(\p{N}{1,3})", R"([\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+)",
+      R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+      R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+    {" deepseek-coder ",
+     {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", R"([\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+)",
+      kDigitSplit}},
+    {" falcon ", {R"([\p{P}$+<=>^~|`]+)", kGpt2Split, "[0-9][0-9][0-9]"}},
+    {" bloom poro-chat gpt3-finnish ",
+     {R"( ?[^(\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+)"}},
 };
 
 PieceType type_of(const GgufTokenizer& tokens, size_t index, const std::string& origin) {
@@ -402,8 +425,9 @@ void fill_gpt2(TokenizerSpec& spec, const GgufTokenizer& tokens, const KnownPatt
   fill_byte_pairs(spec, vocabulary, merges);
   // Special tokens are stored as plain text, not in the byte-level alphabet.
   for (const auto& [id, flags] : spec.specials) spec.tokens[id] = tokens.tokens[id];
-  if (known.splits_digits) spec.splits = {{kDigitSplit}};
-  spec.splits.push_back({known.split});
+  for (const char* split : known.splits) {
+    if (split != nullptr) spec.splits.push_back({split});
+  }
   if (known.expects_nfc) spec.flags |= format::kExpectsNfc;
   if (!known.whole_tokens) return;
   for (TokenId id = 0; id < spec.tokens.size(); ++id) {
@@ -414,8 +438,10 @@ void fill_gpt2(TokenizerSpec& spec, const GgufTokenizer& tokens, const KnownPatt
 const KnownPattern& known_pattern(const GgufTokenizer& tokens, const std::string& origin) {
   std::string names;
   for (const KnownPattern& known : kPatterns) {
-    if (tokens.pre_tokenizer == known.name) return known;
-    if (*known.name != '\0') names += fmt::format("{}'{}'", names.empty() ? "" : ", ", known.name);
+    const std::string_view of_row = known.names;
+    const std::string name = fmt::format(" {} ", tokens.pre_tokenizer);
+    if (of_row.find(name) != std::string_view::npos) return known;
+    names += of_row.substr(1);
   }
   throw InputError("{}: tokenizer.ggml.pre is {}: supported are {}", quote(origin),
                    quote(tokens.pre_tokenizer), names);

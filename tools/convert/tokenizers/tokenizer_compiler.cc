@@ -126,6 +126,7 @@ struct FoldTable {
 // Returns the steps of the normalizer, and adds their characters to the table.
 std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   std::vector<uint32_t> steps;
+  std::map<std::map<uint32_t, std::vector<uint32_t>>, size_t> known_folds;  // first in the table
   for (const TextChange& change : spec.changes) {
     const auto add = [&](size_t first, size_t second, size_t third) {
       steps.push_back(static_cast<uint32_t>(change.kind));
@@ -134,10 +135,12 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
       }
     };
     switch (change.kind) {
-      case format::TextStep::kFold:
-        add(table.from.size(), change.folds.size(), change.decomposes_hangul);
-        table.add(change.folds);
+      case format::TextStep::kFold: {
+        const auto [first, is_new] = known_folds.emplace(change.folds, table.from.size());
+        add(first->second, change.folds.size(), change.decomposes_hangul);
+        if (is_new) table.add(change.folds);
         break;
+      }
       case format::TextStep::kCharsmap:
         add(0, 0, 0);
         break;

@@ -108,9 +108,10 @@ enum TokenizerFlags : uint32_t {
   kIdeographsAreWords = 128,  // each ideograph (utf8.h) is a word
   kDecomposeHangul = 256,     // syllables become their letters, as in normalization form D
   kCleansUp = 512,            // decoding puts no space before punctuation (text_stream.cc)
+  kTokensAreApart = 1024,     // decoding puts a space before each token but the first
   // Each word between white space is a part with its own prefix; the white space is dropped.
-  kWordsAreParts = 1024,
-  kTokenizerFlagsAll = 2047,
+  kWordsAreParts = 2048,
+  kTokenizerFlagsAll = 4095,
 };
 
 enum SpecialFlags : uint8_t {

@@ -61,8 +61,9 @@ TextParts TextStream::next(TokenId id) {
   at_start_ = false;
 
   TextParts parts;
-  if (view.kind == format::TokenizerKind::kWordPiece && !is_first) {
-    if (bytes.starts_with(format::kContinuation)) {
+  const bool is_word_piece = view.kind == format::TokenizerKind::kWordPiece;
+  if ((is_word_piece || view.has(format::kTokensAreApart)) && !is_first) {
+    if (is_word_piece && bytes.starts_with(format::kContinuation)) {
       bytes.remove_prefix(format::kContinuation.size());
     } else if (has_space_before(view, bytes)) {  // the held bytes stay incomplete: release them
       std::memcpy(ready_, held_, held_bytes_);

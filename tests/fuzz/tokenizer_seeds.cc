@@ -112,6 +112,23 @@ void write_tokenizer_seeds(const std::filesystem::path& corpus) {
   const SeedFolder seeds(corpus, "read_tokenizer");
   const json byte_level = byte_level_json({{"t", "h"}, {"th", "e"}, {"\xC4\xA0", "the"}});
   write_with_configs(seeds, "byte_level", {{"tokenizer.json", byte_level.dump()}}, "GPT2Tokenizer");
+  json splits = byte_level;
+  splits["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"},
+         {"pattern", {{"Regex", "(?i:'s)|[^\\r\\p{Lu}]?[a-c&&[^b]]++| {2,3}?|\\s+(?!\\S)"}}},
+         {"behavior", "Removed"},
+         {"invert", true}},
+        {{"type", "Digits"}, {"individual_digits", false}},
+        byte_level["pre_tokenizer"],
+        {{"type", "Punctuation"}, {"behavior", "MergedWithNext"}}}}};
+  write(seeds, "splits", {{"tokenizer.json", splits.dump()}});
+  const json word_level = {
+      {"pre_tokenizer", {{"type", "Whitespace"}}},
+      {"model",
+       {{"type", "WordLevel"}, {"vocab", {{"[UNK]", 0}, {"t", 1}}}, {"unk_token", "[UNK]"}}}};
+  write(seeds, "word_level", {{"tokenizer.json", word_level.dump()}});
   const json low_line =
       low_line_json({"\xE2\x96\x81", "t", "h", "e"}, {{"t", "h"}, {"\xE2\x96\x81", "th"}});
   write_with_configs(seeds, "low_line", {{"tokenizer.json", low_line.dump()}}, "LlamaTokenizer");

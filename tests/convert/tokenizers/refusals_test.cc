@@ -45,8 +45,13 @@ using Words = std::initializer_list<std::string_view>;
 }
 
 TEST(TokenizerRefusals, NameFieldsOfModelsInATokenizerJson) {
-  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["type"] = "WordLevel"; },
-                            {"model.type", "WordLevel", "BPE, Unigram or WordPiece"}));
+  EXPECT_TRUE(refuses_bytes([](json& j) { j["model"]["type"] = "Other"; },
+                            {"model.type", "Other", "BPE, Unigram, WordPiece or WordLevel"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["model"] = {{"type", "WordLevel"}, {"vocab", {{"a", 0}}}, {"unk_token", "a"}};
+      },
+      {"model.type", "WordLevel", "BPE or Unigram"}));
   EXPECT_TRUE(
       refuses_bytes([](json& j) { j["model"]["dropout"] = 0.1; }, {"model.dropout", "0.1"}));
   EXPECT_TRUE(refuses_low_line([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; },
@@ -104,6 +109,12 @@ TEST(TokenizerRefusals, NameStepsInATokenizerJson) {
   EXPECT_TRUE(refuses_bytes([](json& j) { j["pre_tokenizer"]["extra"] = 1; },
                             {"pre_tokenizer", "'extra'"}));
   EXPECT_TRUE(refuses_bytes([](json& j) { j["decoder"] = nullptr; }, {"do not belong together"}));
+  EXPECT_TRUE(refuses_bytes(
+      [](json& j) {
+        j["pre_tokenizer"] = j["decoder"] = nullptr;
+        j["model"] = {{"type", "WordLevel"}, {"vocab", {{"a", 0}}}, {"unk_token", "b"}};
+      },
+      {"model.unk_token", "b"}));
   EXPECT_TRUE(refuses_bytes(
       [](json& j) {
         j["decoder"] = {{"type", "WordPiece"}};

@@ -79,10 +79,10 @@ TEST_F(TokenizerFor, TakesTheChosenOneBeforeAllOthers) {
 }
 
 TEST_F(TokenizerFor, IsOmittedOnRequest) {
-  folder_.write("tokenizer.json", R"({"model": {"type": "WordLevel"}})");
+  folder_.write("tokenizer.json", R"({"model": {"type": "Other"}})");
   const TokenizerPlace place = {.folder = folder_.path(), .files = kDecoderTokenizers};
-  EXPECT_TRUE(refuses([&] { tokenizer_for(place, ""); },
-                      {"tokenizer.json", "WordLevel", "--tokenizer none"}));
+  EXPECT_TRUE(
+      refuses([&] { tokenizer_for(place, ""); }, {"tokenizer.json", "Other", "--tokenizer none"}));
   EXPECT_FALSE(tokenizer_for(place, convert::kNoTokenizer).has_value());
 }
 

@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{
             "Unknown", choose(&TokenizerNumbers::unknown, 3), {"tokenizer.unknown", "larger than"}},
         FileRule{
-            "Flags", choose(&TokenizerNumbers::flags, 2048), {"tokenizer.flags", "larger than"}},
+            "Flags", choose(&TokenizerNumbers::flags, 4096), {"tokenizer.flags", "larger than"}},
         FileRule{
             "Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "empty or too large"}},
         FileRule{"FirstOffset",

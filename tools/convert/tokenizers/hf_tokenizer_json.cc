@@ -39,7 +39,8 @@ struct HfPipeline {
   bool drops_first_space = false;  // by the decoder
   bool expects_nfc = false;
   std::vector<SplitStep> splits;
-  bool words_are_parts = false;  // WhitespaceSplit before Metaspace
+  bool tokens_are_apart = false;  // there is no decoder
+  bool words_are_parts = false;   // WhitespaceSplit before Metaspace
   format::Prefix prefix = format::Prefix::kNever;
   bool prefix_every_part = false;
   TextChanges changes;
@@ -411,11 +412,14 @@ HfPipeline read_hf_pipeline(const HfObject& root) {
   });
   for_each_step(root, "post_processor", "processors",
                 [&](const HfObject& step) { take_post_processor(pipeline.frame, step); });
+  pipeline.tokens_are_apart =
+      !root.has("decoder") && !pipeline.is_byte_level && !pipeline.replaces_spaces;
   refuse_if(
-      pipeline.is_byte_level == pipeline.replaces_spaces ||
+      (pipeline.is_byte_level == pipeline.replaces_spaces && !pipeline.tokens_are_apart) ||
           pipeline.is_byte_level != decodes_bytes || pipeline.replaces_spaces != decodes_spaces,
       "{}: normalizer, pre_tokenizer and decoder do not belong together: expected ByteLevel in "
-      "pre_tokenizer and decoder, or spaces replaced by U+2581 and replaced back by the decoder",
+      "pre_tokenizer and decoder, or spaces replaced by U+2581 and replaced back by the decoder, "
+      "or neither, and no decoder",
       root.file_name());
   return pipeline;
 }
@@ -445,7 +449,7 @@ Merges read_merges(const HfObject& model) {
 void check_model(const HfObject& model) {
   // In files from before the field existed, merges mean BPE.
   if ((model.has("type") || !model.has("merges")) && model.type() != "BPE") {
-    model.refuse("type", "BPE, Unigram or WordPiece");
+    model.refuse("type", "BPE, Unigram, WordPiece or WordLevel");
   }
   model.expect_only({"type", "dropout", "unk_token", "continuing_subword_prefix",
                      "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges", "vocab",
@@ -520,6 +524,7 @@ void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, bool is
 void apply_pipeline(TokenizerSpec& spec, const HfPipeline& pipeline) {
   spec.splits = pipeline.splits;
   if (pipeline.words_are_parts) spec.flags |= format::kWordsAreParts;
+  if (pipeline.tokens_are_apart) spec.flags |= format::kTokensAreApart;
   spec.prefix = pipeline.prefix;
   if (pipeline.prefix_every_part) spec.flags |= format::kPrefixEveryPart;
   if (pipeline.drops_first_space) spec.flags |= format::kDropFirstSpace;
@@ -537,6 +542,26 @@ void add_whole_tokens(TokenizerSpec& spec) {
   for (TokenId id = 0; id < spec.tokens.size(); ++id) {
     if (!spec.specials.contains(id) && !excluded.contains(id)) spec.whole_tokens.push_back(id);
   }
+}
+
+// ---- WordLevel ----
+
+// A piece is a token, or unknown as a whole: none of its bytes has a token.
+void fill_word_level(TokenizerSpec& spec, const HfObject& root, const HfPipeline& pipeline) {
+  const HfObject model = root.object("model");
+  model.expect_only({"type", "vocab", "unk_token"});
+  if (!pipeline.tokens_are_apart) model.refuse("type", "BPE or Unigram with such steps");
+  const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
+  const auto unknown = vocabulary.find(model.text("unk_token"));
+  if (unknown == vocabulary.end()) model.refuse("unk_token", "a token of the vocabulary");
+  add_vocabulary(spec, vocabulary, [](std::string_view token) { return std::string(token); });
+  spec.byte_tokens.assign(256, kNoToken);
+  spec.unknown = format::Unknown::kToken;
+  spec.unknown_token = unknown->second;
+  spec.flags |= format::kFuseUnknown;
+  add_added_tokens(spec, vocabulary, pipeline.changes_names(), root);
+  apply_pipeline(spec, pipeline);
+  add_whole_tokens(spec);
 }
 
 // ---- Unigram ----
@@ -691,8 +716,13 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   }
   const bool is_unigram = model.has("type") ? model.type() == "Unigram"  // old files say none
                                             : model.has("vocab") && model.at("vocab").is_array();
-  if (!is_unigram) check_model(model);
+  const bool is_word_level = model.has("type") && model.type() == "WordLevel";
+  if (!is_unigram && !is_word_level) check_model(model);
   const HfPipeline pipeline = read_hf_pipeline(root);
+  if (is_word_level) {
+    fill_word_level(spec, root, pipeline);
+    return spec;
+  }
   if (is_unigram) {
     fill_unigram(spec, root, pipeline);
     return spec;

@@ -160,6 +160,31 @@ def whisper(corpus):
     return "whisper", tokenizer
 
 
+def plain(name, model, steps, normalizer, corpus):
+    """Words or characters without a decoder, which writes spaces between tokens."""
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    settings = {"vocab_size": 90, "special_tokens": ["<unk>", "<s>"], "show_progress": False}
+    is_bpe = isinstance(model, models.BPE)
+    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(limit_alphabet=25, **settings)
+                                  if is_bpe else trainers.WordLevelTrainer(**settings))
+    tokenizer.post_processor = template("<s> $A", [("<s>", 1)])
+    return name, tokenizer
+
+
+def plain_tokenizers(corpus):
+    p, n = pre_tokenizers, normalizers
+    folds = n.Sequence([n.NFD(), n.StripAccents(), n.Lowercase()])
+    yield plain("word_level", models.WordLevel(unk_token="<unk>"), [p.Whitespace()], None, corpus)
+    yield plain("word_level_folded", models.WordLevel(unk_token="<unk>"),
+                [p.WhitespaceSplit(), p.Digits(True), p.Punctuation()], folds, corpus)
+    yield plain("bpe_whitespace", models.BPE(unk_token="<unk>"), [p.Whitespace()], None, corpus)
+    yield plain("bpe_bert", models.BPE(unk_token="<unk>", fuse_unk=True), [p.BertPreTokenizer()],
+                None, corpus)
+
+
 def tokenizers(corpus):
     n = normalizers
     spaces = n.Replace(Regex(" {2,}"), " ")
@@ -186,6 +211,7 @@ def tokenizers(corpus):
     yield nllb(corpus, n.Sequence([latin, spaces]))
     yield clip(corpus)
     yield whisper(corpus)
+    yield from plain_tokenizers(corpus)
 
 
 def main():

@@ -211,10 +211,10 @@ bool verify_columns(const TokenizerView& view, uint32_t count, const Refusal& re
       return refuse("a character has an unknown column", "tokenizer.columns", i, bits & kMask,
                     count);
     }
+    if (is_ascii) continue;
     const uint32_t first = element >> kColumnBits;
-    const bool is_next =
-        i == kAsciiElements ? first == 0x80 : first > view.columns[i - 1] >> kColumnBits;
-    if (!is_ascii && (!is_next || first > kCodePointMax)) {
+    const uint32_t least = i == kAsciiElements ? 0x80 : (view.columns[i - 1] >> kColumnBits) + 1;
+    if (first < least || first > kCodePointMax || (i == kAsciiElements && first != least)) {
       return refuse("ranges of characters are not in order", "tokenizer.columns", i, first);
     }
   }

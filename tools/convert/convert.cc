@@ -296,11 +296,11 @@ void drop_long_samples(std::vector<AuthorFiles>& samples, const Graph& graph,
 // Checks that the program reads the ids that facts.json says, and takes over its other facts.
 void apply_facts(const ExportedFolder& folder, Recognised& model) {
   const uint32_t vocab_size = model.graph.inputs[0].vocab_size;
-  refuse_if(folder.vocab_size != 0 && vocab_size != folder.vocab_size,
-            "{}: field 'vocab_size' is {}, but {} reads {}: the files are of two exports: run "
-            "arenite_export.py again",
+  refuse_if(folder.vocab_size != 0 && vocab_size != 0 && vocab_size != folder.vocab_size,
+            "{}: field 'vocab_size' is {}, but {} reads ids below {}: the files are of two "
+            "exports: run arenite_export.py again",
             quote(folder.facts.string()), folder.vocab_size, quote(folder.program.string()),
-            vocab_size == 0 ? "no token ids" : fmt::format("ids below {}", vocab_size));
+            vocab_size);
   if (folder.has_tokenizer) model.tokenizer.files = kEncoderTokenizers;
   model.tokenizer.lowers_case = folder.lowers_case;
   model.account.given.push_back(

@@ -48,7 +48,7 @@ BESIDE_TOKENIZERS = ["tokenizer_config.json", "special_tokens_map.json", "added_
 # What torch says, and what to write instead.
 ADVICE = [
     (r"No module named|requires the .* library|ImportError", "install the package that is named"),
-    (r"data-dependent|unbacked|nonzero|\bu\d+\b|control flow|Dynamic slicing",
+    (r"data-dependent|unbacked|indexed tensor|nonzero|\bu\d+\b|control flow|Dynamic slicing",
      "its code chooses by the values of a tensor (an `if`, a boolean mask as an index, `nonzero`, "
      "`.item()`): compute all rows and select with torch.where, or export the part before it"),
     (r"custom|triton|flash|Unsupported operator|grouped_mm",
@@ -97,11 +97,6 @@ def choices(model, **inputs):
 def last_token(model, **inputs):
     # In the class itself the token depends on where padding begins; here all tokens count.
     return model.score(model.base_model(**inputs, return_dict=False)[0][:, -1])
-
-
-def last_of_encoder_decoder(model, **inputs):
-    # The class looks for the token that ends the text; here it is the last one.
-    return model.classification_head(model.model(**inputs, return_dict=False)[0][:, -1])
 
 
 def with_lengths(model, input_ids, **inputs):
@@ -260,9 +255,6 @@ def load_source(where, task, trust):
         source.call = choices
     elif name.endswith("ForSequenceClassification") and hasattr(model, "score"):
         source.call, source.reference = last_token, first
-    elif hasattr(model, "classification_head") and model.config.is_encoder_decoder:
-        source.call, source.reference = last_of_encoder_decoder, first
-        source.ends_with = ends_with
     return source
 
 
@@ -317,12 +309,12 @@ class Inputs:
                                     "divided by its deviation")
         else:
             self.most[main] = self.context
-            if "token_type_ids" in names and nested(config, ["type_vocab_size"], 0) > 1:
+            has_types = "token_type_ids" in names and nested(config, ["type_vocab_size"], 0) > 1
+            if has_types and config.model_type != "mobilebert":  # it reads three ids as one row
                 self.most["token_type_ids"] = self.context
         if main in self.shapes and main != "pixel_values" and settings:
             source.options["sound"] = "preprocessor_config.json"
-        if (config.is_encoder_decoder and "decoder_input_ids" in names and
-                source.call is not last_of_encoder_decoder):
+        if config.is_encoder_decoder and "decoder_input_ids" in names:
             self.most["decoder_input_ids"] = self.context
         special = {value for part_of in (config, getattr(config, "text_config", config))
                    for name, value in part_of.to_dict().items() if name.endswith("token_id")}
@@ -511,8 +503,9 @@ def main():
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     try:
-        if arguments.output.resolve() == pathlib.Path(arguments.model).resolve():
-            raise Problem(f"{arguments.output} is the model itself: expected another folder")
+        if arguments.output.exists() and any(arguments.output.iterdir()):
+            raise Problem(f"{arguments.output} is not empty: expected a new folder, in which "
+                          "nothing is left of another model")
         source = load_source(arguments.model, arguments.task, arguments.trust_remote_code)
         inputs = Inputs(source, arguments.task, arguments.context)
         arguments.output.mkdir(parents=True, exist_ok=True)

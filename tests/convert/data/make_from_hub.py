@@ -8,6 +8,7 @@ Usage: make_from_hub.py [NAME...]     (PyTorch 2.14, transformers 5, tokenizers)
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,7 @@ def main(names):
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             tokenizer.save(os.path.join(folder, "tokenizer.json"))
+            shutil.rmtree(HERE / "from_hub" / name, ignore_errors=True)
             subprocess.run([sys.executable, SCRIPT, folder, "-o", HERE / "from_hub" / name],
                            check=True)
         program = HERE / "from_hub" / name / "model.pt2"

@@ -331,6 +331,7 @@ GOOD = {
     "class_token": Prefixed,
     "std_norm": lambda: Model(norm=StdNorm),
     "mish": lambda: Model(mlp=Mlp(F.mish)),
+    "dropout_in_place": lambda: Model(mlp=Mlp(lambda x: F.dropout(F.silu(x), 0.5, False, True))),
     "probabilities": lambda: Model(give="probabilities"),
 }
 MISTAKES = {

@@ -491,6 +491,7 @@ class GraphReader {
     // defined as.
     const uint32_t named_value = original(self->value);
     call.op = functional(call.op);
+    if (call.op.ends_with("dropout")) call.arguments[0].name = "input";  // in place: "self"
     call.module_path.clear();  // it is where its operand is computed
     const bool depends = depends_on_input(call);
     const auto changed = static_cast<uint32_t>(program_.values.size());

@@ -298,7 +298,7 @@ class Inputs:
                 source.notes.append("pixels are prepared by you: " + json.dumps(
                     {name: settings.get(name) for name in ("rescale_factor", "image_mean",
                                                            "image_std", "size")}))
-        elif main == "input_features" and hasattr(config, "max_source_positions"):
+        elif main == "input_features" and hasattr(config, "num_mel_bins"):
             self.shapes[main] = [1, config.num_mel_bins, 2 * config.max_source_positions]
         elif main == "input_values" and hasattr(config, "num_mel_bins"):
             self.shapes[main] = [1, config.max_length, config.num_mel_bins]

@@ -69,7 +69,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   const Result<Tokenizer> tokenizer = Tokenizer::of(file.model());
   if (!tokenizer.ok()) {
     throw convert::InputError(
-        "{}: the file has no tokenizer: convert the model again with --tokenizer",
+        "{}: the file has no tokenizer: convert the model again with its tokenizer",
         convert::quote(file.name()));
   }
   TokenizeFacts all;

@@ -365,6 +365,8 @@ void transcribe_rows(const ModelFile& file, const Tokenizer& tokenizer,
                      const TranscribeArguments& arguments, ParallelFor parallel,
                      TranscribeFacts& facts) {
   const Model& model = file.model();
+  const SoundFeatures sound = read_whole_sound(arguments.sound, model);
+  facts.sound_seconds = sound.seconds;
   if (!arguments.language.empty() || arguments.translate || arguments.timestamps) {
     throw convert::InputError(
         "{}: the model writes a token per frame: --language, --translate and --timestamps are for "
@@ -376,8 +378,6 @@ void transcribe_rows(const ModelFile& file, const Tokenizer& tokenizer,
     throw convert::InputError("{}: the tokenizer has no token {}, the blank of such models",
                               convert::quote(file.name()), convert::quote(kBlank));
   }
-  const SoundFeatures sound = read_whole_sound(arguments.sound, model);
-  facts.sound_seconds = sound.seconds;
   const uint32_t tokens = static_cast<uint32_t>(sound.rows.size() / sound.width);
   const uint32_t longest = model.positions_max();
   const uint32_t window = longest != 0 ? std::min(longest, tokens) : tokens;
@@ -424,8 +424,7 @@ void run_transcribe(const TranscribeArguments& arguments) {
   const Result<Tokenizer> tokenizer = Tokenizer::of(model);
   if (!tokenizer.ok()) {
     throw convert::InputError(
-        "{}: the file has no tokenizer, so no text can be written: convert it again with "
-        "--tokenizer",
+        "{}: the file has no tokenizer: convert the model again with its tokenizer",
         convert::quote(file.name()));
   }
   require_right_kernels(file, arguments.kv_cache, arguments.threads);

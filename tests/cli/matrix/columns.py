@@ -187,6 +187,42 @@ def generate_stop(row):
     require(facts["text"] == text[:text.index(stop)], "text", facts["text"])
 
 
+@column("generate --beams --length-penalty")
+def generate_beams(row):
+    """One beam is the most probable token each time; of several, the text is as long as asked for."""
+    generate(row, "--beams", "1", "--length-penalty", "2")
+    start = ["--start", "1"] if len(row.inputs) > 1 else []
+    facts = row.json("generate", row.model, "--ids", "--prompt-ids", "1", "--tokens", 3, "--beams",
+                     3, *start)
+    require(len(facts["ids"]) == 3 or facts["stop"] == "end_token", "found", facts["ids"])
+
+
+# --- tokenize and transcribe ---------------------------------------------------------------------
+
+@column("tokenize --text --file --special --bare --json")
+def tokenize(row):
+    """The ids of a decoder's prompt are the fixture's; those of an encoder have tokens around them."""
+    text = row.texts["prompt"] if "prompt" in row.texts else json.loads(row.texts["texts"])[0]
+    whole, = row.json("tokenize", row.model, "--text", text)["texts"]
+    if "prompt" in row.texts:
+        require(whole["ids"] == list(row.array("prompt").values), "ids", whole["ids"])
+    bare, = row.json("tokenize", row.model, "--special", "--bare", "--text", text)["texts"]
+    ids, begin = bare["ids"], len(whole["ids"]) - len(bare["ids"])
+    require(ids and any(whole["ids"][i:i + len(ids)] == ids for i in range(begin + 1)), "ids", ids)
+    file = row.folder / "line.txt"
+    file.write_text(text + "\n")
+    shown = row.arenite("tokenize", row.model, "--file", file)
+    require(shown.split() == [str(token) for token in whole["ids"]], "shown", shown)
+
+
+@column("transcribe --sound --kernels --threads --kv")
+def transcribe(row):
+    file = row.folder / "sound.raw"
+    file.write_bytes(bytes(3200))
+    row.arenite("transcribe", row.model, "--sound", file, "--kernels", "scalar", "--threads", "2",
+                "--kv", "f32")
+
+
 # --- classify and embed-text ---------------------------------------------------------------------
 
 def shares_of(logits):

@@ -69,13 +69,16 @@ def tolerance_of_states(variant, layer):
 
 RIGHT = "+"
 NO_MODEL = ["help"]
-# Options that are given in the column of the command itself, or in another one.
+# Options that are given in the column of the command itself, or in another one; those of transcribe
+# in transcribe_command_test.cc, as no kind here hears speech.
 ALSO_GIVEN = {
     "convert": ["--help", "--help-all", "--output", "--json", "--weights", "--kv"],
     "run": ["--help", "--input", "--output", "--json"],
     "generate": ["--help", "--prompt-ids", "--ids", "--tokens", "--json"],
     "classify": ["--help", "--json"],
     "embed-text": ["--help", "--output"],
+    "tokenize": ["--help"],
+    "transcribe": ["--help", "--json", "--language", "--translate", "--timestamps"],
     "inspect": ["--help", "--json", "--brief"],
     "verify": ["--help", "--json"],
     "strip": ["--help", "--output", "--json"],
@@ -105,6 +108,8 @@ REFUSALS = {
     "Z": (1, "the model reads text: expected --text or --file, not --input"),
     "V": (1, "the model gives a vector for each token, not for each text"),
     "R": (1, "the model reads features, not text"),
+    # transcribe
+    "X": (1, "the model's file does not say how sound becomes features"),
     # convert
     "m": (1, "this is a single attention module, which has no tokens, embeddings, norms or MLP"),
     "b": (1, "the checkpoint's own mask 'model.mask' is not the one of"),
@@ -280,6 +285,12 @@ generate --special
     F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N  F
 generate --stop
     F  K  F  F  K  N  F  F  F  F  N  K  F  F  N  N  F  K  F  +  N  N  N  N  F
+generate --beams --length-penalty
+    F  +  F  F  +  N  F  F  F  F  N  +  F  F  N  N  F  +  F  +  N  N  N  N  F
+tokenize --text --file --special --bare --json
+    Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  +  +  +  +  +  Y
+transcribe --sound --kernels --threads --kv
+    Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  X  X  X  X  X  Y
 classify --file --on-error
     R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 classify --pairs

@@ -189,7 +189,7 @@ def generate_stop(row):
 
 @column("generate --beams --length-penalty")
 def generate_beams(row):
-    """One beam is the most probable token each time; of several, the text is as long as asked for."""
+    """One beam is the most probable token each time; with several, the text is as long as asked."""
     generate(row, "--beams", "1", "--length-penalty", "2")
     start = ["--start", "1"] if len(row.inputs) > 1 else []
     facts = row.json("generate", row.model, "--ids", "--prompt-ids", "1", "--tokens", 3, "--beams",
@@ -201,7 +201,7 @@ def generate_beams(row):
 
 @column("tokenize --text --file --special --bare --json")
 def tokenize(row):
-    """The ids of a decoder's prompt are the fixture's; those of an encoder have tokens around them."""
+    """The ids of a decoder's prompt are the fixture's; an encoder has tokens around a text."""
     text = row.texts.get("prompt") or json.loads(row.texts.get("texts", '["a"]'))[0]
     whole, = row.json("tokenize", row.model, "--text", text)["texts"]
     if "prompt" in row.texts:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transcription by a Whisper of random weights, compared with the tokens and times that
-// transformers gives (data/transcribe/make_transcribe.py), and by rows of logits; refusals.
+// transformers gives (data/transcribe/make_transcribe.py); refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>

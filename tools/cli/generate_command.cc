@@ -475,15 +475,15 @@ void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
   SamplerOptions& sampler = arguments.sampler;
   CLI::Option* temperature =
       add_real(command, "--temperature", sampler.temperature,
-               "How freely to choose; 0 takes the most probable token", 0.0, false, kTemperatureMax)
+               "How freely; 0 takes the most probable token", 0.0, false, kTemperatureMax)
           ->capture_default_str();
   add_number(command, "--top-k", sampler.top_k, "Choose among the k most probable tokens")
       ->needs(temperature);
   add_real(command, "--top-p", sampler.top_p,
-           "Choose among the most probable tokens that make up this share", 0.0, true, 1.0)
+           "Choose among the most probable that make up this share", 0.0, true, 1.0)
       ->needs(temperature);
   add_real(command, "--min-p", sampler.min_p,
-           "Choose among tokens at least this many times as probable as the best", 0.0, false, 1.0)
+           "Choose among those with this share of the best one's", 0.0, false, 1.0)
       ->needs(temperature);
   add_number(command, "--seed", sampler.seed, "The same seed gives the same text", 0, UINT64_MAX)
       ->capture_default_str();
@@ -492,11 +492,10 @@ void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
       ->capture_default_str();
   add_number(command, "--repeat-last", arguments.repeat_last, "How many tokens are recent")
       ->capture_default_str();
-  CLI::Option* beams =
-      add_number(command, "--beams", arguments.beams.beams,
-                 "Continuations to follow side by side; prints the most probable one", 1, kBeamsMax)
-          ->capture_default_str()
-          ->excludes(temperature);
+  CLI::Option* beams = add_number(command, "--beams", arguments.beams.beams,
+                                  "Continuations to follow; prints the best", 1, kBeamsMax)
+                           ->capture_default_str()
+                           ->excludes(temperature);
   add_real(command, "--length-penalty", arguments.beams.length_penalty,
            "Above 1: longer texts are better; below: shorter ones", -kPenaltyMax, false,
            kPenaltyMax)

@@ -3,9 +3,6 @@
 //
 // An encoder-decoder such as Whisper hears a window of sound at a time and writes tokens:
 //   <|startoftranscript|> <|en|> <|transcribe|> <|0.00|> Hello.<|1.20|> <|endoftext|>
-// A model with a row of logits per frame (CTC) writes the most probable token of each row, once for
-// each run of equal ones, without the blank:
-//   h h _ e l l _ l o  ->  hello
 
 #include <array>
 #include <cmath>
@@ -36,10 +33,6 @@ constexpr double kTimestampSeconds = 0.02;
 constexpr uint32_t kFirstTimestampMax = 50;  // a window's first timestamp is at most one second
 // Models of this vocabulary know English alone, though their tokenizers name all languages.
 constexpr uint32_t kEnglishVocabulary = 51864;
-
-// Names of a CTC model's blank and of the character between words.
-constexpr const char* kBlank = "<pad>";
-constexpr std::string_view kWordEnd = "|";
 
 struct TranscribeArguments {
   std::filesystem::path model;
@@ -342,69 +335,6 @@ class Transcriber {
   SessionOptions options_;
 };
 
-// ---- a row of logits per frame ----
-
-// Returns the text of the most probable token of each row. Source: Graves et al. 2006,
-// "Connectionist Temporal Classification".
-std::string collapse(const Tokenizer& tokenizer, std::span<const TokenId> path, TokenId blank) {
-  std::vector<TokenId> ids;
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (path[i] != blank && (i == 0 || path[i] != path[i - 1])) ids.push_back(path[i]);
-  }
-  std::string text;
-  for (const TokenId id : ids) {
-    const std::string_view name = tokenizer.token_bytes(id);
-    text += name == kWordEnd ? " " : name;
-  }
-  while (text.ends_with(' ')) text.pop_back();
-  text.erase(0, text.find_first_not_of(' '));
-  return text;
-}
-
-void transcribe_rows(const ModelFile& file, const Tokenizer& tokenizer,
-                     const TranscribeArguments& arguments, ParallelFor parallel,
-                     TranscribeFacts& facts) {
-  const Model& model = file.model();
-  const SoundFeatures sound = read_whole_sound(arguments.sound, model);
-  facts.sound_seconds = sound.seconds;
-  if (!arguments.language.empty() || arguments.translate || arguments.timestamps) {
-    throw convert::InputError(
-        "{}: the model writes a token per frame: --language, --translate and --timestamps are for "
-        "encoder-decoders",
-        convert::quote(file.name()));
-  }
-  const TokenId blank = find_token(tokenizer, kBlank);
-  if (blank == kNoToken) {
-    throw convert::InputError("{}: the tokenizer has no token {}, the blank of such models",
-                              convert::quote(file.name()), convert::quote(kBlank));
-  }
-  const uint32_t tokens = static_cast<uint32_t>(sound.rows.size() / sound.width);
-  const uint32_t longest = model.positions_max();
-  const uint32_t window = longest != 0 ? std::min(longest, tokens) : tokens;
-  for (uint32_t first = 0; first < tokens; first += window) {
-    const convert::ModelInput input =
-        window_of(sound, first, std::min(window, tokens - first), model.input(0));
-    SessionOptions options;
-    options.positions_max = input.tokens;
-    options.outputs = Outputs::kAll;
-    options.parallel = parallel;
-    ModelSession session(file, options);
-    Diagnostic why;
-    const Result<Output> output =
-        session.session().run(Batch{input.features, 1, input.tokens}, &why);
-    if (!output.ok()) throw_status(arguments.sound.string(), output.status(), why);
-    require_finite(arguments.sound.string(), *output);
-    convert::CallRows rows(*output, model,
-                           convert::rows_given(model, Outputs::kAll, input.tokens, true));
-    std::vector<TokenId> path;
-    for (size_t row = 0; row < rows.size(); ++row) path.push_back(most_probable(rows[row]));
-    const std::string text = collapse(tokenizer, path, blank);
-    facts.text += (facts.text.empty() || text.empty() ? "" : " ") + text;
-    facts.ids.insert(facts.ids.end(), path.begin(), path.end());
-    facts.arena_bytes = std::max<uint64_t>(facts.arena_bytes, session.plan().total_bytes);
-  }
-}
-
 // ---- the command ----
 
 std::string clock_of(double seconds) {
@@ -427,16 +357,18 @@ void run_transcribe(const TranscribeArguments& arguments) {
         "{}: the file has no tokenizer: convert the model again with its tokenizer",
         convert::quote(file.name()));
   }
+  if (model.functions() == 1) {
+    throw convert::InputError(
+        "{}: the model has no encoder that hears and decoder that writes, as Whisper has: see "
+        "'arenite run'",
+        convert::quote(file.name()));
+  }
   require_right_kernels(file, arguments.kv_cache, arguments.threads);
   convert::ThreadPool pool(arguments.threads);
   TranscribeFacts facts;
   facts.kernel_set = kernel_set_name(model.target());
   const Clock::time_point start = Clock::now();
-  if (model.functions() > 1) {
-    Transcriber(file, *tokenizer, arguments, pool.parallel_for()).run(facts);
-  } else {
-    transcribe_rows(file, *tokenizer, arguments, pool.parallel_for(), facts);
-  }
+  Transcriber(file, *tokenizer, arguments, pool.parallel_for()).run(facts);
   facts.seconds = seconds_since(start);
   if (arguments.json) return print_json(facts);
   if (!arguments.timestamps) {
@@ -463,9 +395,8 @@ template <>
 constexpr auto kFacts<TranscribeFacts> =
     std::tuple(Fact("text", &TranscribeFacts::text),
                Fact("language", "null: the model knows one alone", &TranscribeFacts::language),
-               Fact("segments", "Of an encoder-decoder; one per window without times",
-                    &TranscribeFacts::segments),
-               Fact("ids", "Tokens of all windows; of CTC one per frame", &TranscribeFacts::ids),
+               Fact("segments", "One per window without times", &TranscribeFacts::segments),
+               Fact("ids", "Tokens of all windows", &TranscribeFacts::ids),
                Fact("sound_seconds", &TranscribeFacts::sound_seconds),
                Fact("seconds", "Time that it took", &TranscribeFacts::seconds),
                Fact("arena_bytes", &TranscribeFacts::arena_bytes),
@@ -474,14 +405,14 @@ constexpr auto kFacts<TranscribeFacts> =
 Json transcribe_facts() { return schema_of<TranscribeFacts>(); }
 
 void add_transcribe(CLI::App& app) {
-  const auto [command, arguments] = add_command(
-      app, run_transcribe, "transcribe", "Write down what is said in a sound file",
-      "\nFor models that hear sound and write text: an encoder and a decoder, such as Whisper and "
-      "Moonshine, or a row of logits per frame (CTC), such as wav2vec2. Sound longer than the "
-      "model's window is read window by window.\n"
-      "\nExamples:\n"
-      "  arenite transcribe whisper.arn --sound talk.wav\n"
-      "  arenite transcribe whisper.arn --sound talk.wav --language de --timestamps\n");
+  const auto [command, arguments] =
+      add_command(app, run_transcribe, "transcribe", "Write down what is said in a sound file",
+                  "\nFor models of an encoder that hears and a decoder that writes, such as "
+                  "Whisper. Sound longer "
+                  "than the model's window is read window by window.\n"
+                  "\nExamples:\n"
+                  "  arenite transcribe whisper.arn --sound talk.wav\n"
+                  "  arenite transcribe whisper.arn --sound talk.wav --language de --timestamps\n");
   add_model(command, arguments.model);
   add_file(command, "--sound", arguments.sound, "The sound: .wav, or .raw 16-bit samples")
       ->required();

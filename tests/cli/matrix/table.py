@@ -109,7 +109,7 @@ REFUSALS = {
     "V": (1, "the model gives a vector for each token, not for each text"),
     "R": (1, "the model reads features, not text"),
     # transcribe
-    "X": (1, "the model's file does not say how sound becomes features"),
+    "X": (1, "the model has no encoder that hears and decoder that writes"),
     # convert
     "m": (1, "this is a single attention module, which has no tokens, embeddings, norms or MLP"),
     "b": (1, "the checkpoint's own mask 'model.mask' is not the one of"),

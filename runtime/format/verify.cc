@@ -34,7 +34,6 @@ enum class FieldKind : uint8_t {
 struct FieldRow {
   FieldKind kind;
   uint8_t bytes = sizeof(flatbuffers::uoffset_t);  // of an inline field, or of a list's element
-  bool optional = false;
 };
 
 // The elements of all lists have an alignment of at most 4 bytes, so lists with the alignment that
@@ -58,36 +57,36 @@ constexpr flatbuffers::voffset_t number_of_field(size_t index) {
 // arena formula is larger than the formula that this build derives.
 constexpr FieldKind kSoundField = linked(Need::kSound) ? FieldKind::kSound : FieldKind::kInline;
 constexpr FieldRow kModelFields[] = {
-    {FieldKind::kString, 1},                        // producer
-    {FieldKind::kString, 1},                        // name
-    {FieldKind::kString, 1},                        // architecture
-    list_of<Input>(),                               // inputs
-    {FieldKind::kStrings},                          // input_names
-    list_of<Function>(),                            // functions
-    {FieldKind::kStrings},                          // function_names
-    list_of<Axis>(),                                // axes
-    list_of<Slot>(),                                // slots
-    list_of<Op>(),                                  // ops
-    {FieldKind::kStrings},                          // op_names
-    list_of<Tensor>(),                              // tensors
-    {FieldKind::kStrings},                          // tensor_names
-    list_of<Cache>(),                               // caches
-    list_of<Mask>(),                                // masks
-    list_of<uint32_t>(),                            // mask_words
-    list_of<HiddenState>(),                         // hidden_states
-    list_of<Packed>(),                              // packed
-    list_of<uint32_t>(),                            // tensor_offsets
-    {FieldKind::kStrings},                          // labels
-    inline_struct<SelfTest>(),                      // self_test
-    {FieldKind::kTokenizer, 0, true},               // tokenizer
-    {FieldKind::kInline, sizeof(uint32_t), true},   // array_flags
-    {FieldKind::kInline, sizeof(uint32_t), true},   // kv_cache
-    {kSoundField, sizeof(uint32_t), true},          // sound
-    {FieldKind::kList, sizeof(uint32_t), true},     // output_shape
-    {FieldKind::kStrings, sizeof(uint32_t), true},  // arrays
-    {FieldKind::kList, sizeof(uint32_t), true},     // taken_rows
-    {FieldKind::kList, sizeof(uint32_t), true},     // tokens_steps
-    {FieldKind::kList, sizeof(uint32_t), true},     // suppressed
+    {FieldKind::kString, 1},                  // producer
+    {FieldKind::kString, 1},                  // name
+    {FieldKind::kString, 1},                  // architecture
+    list_of<Input>(),                         // inputs
+    {FieldKind::kStrings},                    // input_names
+    list_of<Function>(),                      // functions
+    {FieldKind::kStrings},                    // function_names
+    list_of<Axis>(),                          // axes
+    list_of<Slot>(),                          // slots
+    list_of<Op>(),                            // ops
+    {FieldKind::kStrings},                    // op_names
+    list_of<Tensor>(),                        // tensors
+    {FieldKind::kStrings},                    // tensor_names
+    list_of<Cache>(),                         // caches
+    list_of<Mask>(),                          // masks
+    list_of<uint32_t>(),                      // mask_words
+    list_of<HiddenState>(),                   // hidden_states
+    list_of<Packed>(),                        // packed
+    list_of<uint32_t>(),                      // tensor_offsets
+    {FieldKind::kStrings},                    // labels
+    inline_struct<SelfTest>(),                // self_test
+    {FieldKind::kTokenizer, 0},               // tokenizer
+    {FieldKind::kInline, sizeof(uint32_t)},   // array_flags
+    {FieldKind::kInline, sizeof(uint32_t)},   // kv_cache
+    {kSoundField, sizeof(uint32_t)},          // sound
+    {FieldKind::kList, sizeof(uint32_t)},     // output_shape
+    {FieldKind::kStrings, sizeof(uint32_t)},  // arrays
+    {FieldKind::kList, sizeof(uint32_t)},     // taken_rows
+    {FieldKind::kList, sizeof(uint32_t)},     // tokens_steps
+    {FieldKind::kList, sizeof(uint32_t)},     // suppressed
 };
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
@@ -101,6 +100,9 @@ constexpr FieldRow kTokenizerFields[] = {
     {FieldKind::kNumberLists},          // lists
 };
 constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
+// Fields of a model from this one on may be missing; the other tables have fewer, all required.
+constexpr size_t kFirstOptional = 21;
+static_assert(number_of_field(kFirstOptional) == Model::VT_TOKENIZER);
 static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_SUPPRESSED &&
               number_of_field(std::size(kSoundFields) - 1) == Sound::VT_TABLES &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
@@ -127,7 +129,7 @@ class Structure {
     for (size_t i = 0; i < rows.size(); ++i) {
       const flatbuffers::voffset_t offset = table.GetOptionalFieldOffset(number_of_field(i));
       const bool is_right =
-          offset == 0 ? rows[i].optional : check_field(at + offset, rows[i].kind, rows[i].bytes);
+          offset == 0 ? i >= kFirstOptional : check_field(at + offset, rows[i].kind, rows[i].bytes);
       if (!is_right) return false;
     }
     return verifier_.EndTable();

@@ -133,6 +133,8 @@ bool verify_lists(const TokenizerView& view, const Refusal& refuse) {
   return true;
 }
 
+constexpr uint32_t kAsciiEnd = 0x80;
+
 bool verify_ranges(const std::span<const uint32_t>& ranges, bool needed, uint32_t least,
                    Message field, const Refusal& refuse) {
   if (ranges.size() % 2 != 0 || ranges.empty() == needed) {
@@ -184,7 +186,6 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
 }
 
 bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
-  constexpr uint32_t kAsciiEnd = 0x80;  // the classes of ASCII are not in tables
   const bool has_words = view.kind == TokenizerKind::kWordPiece;
   if (linked(Need::kUnigram) && has_words &&
       !verify_increase(view.fold_from, "tokenizer.fold_from", refuse)) {
@@ -200,9 +201,10 @@ bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
 bool verify_columns(const TokenizerView& view, uint32_t count, const Refusal& refuse) {
   constexpr uint32_t kMask = (1u << kColumnBits) - 1;
   if (view.columns.size() <= kAsciiElements || count > kMask + 1) {
-    return refuse("characters have no columns, or too many", "tokenizer.columns", 0,
-                  view.columns.size(), kMask + 1);
+    return refuse("no columns, or too many", "tokenizer.columns", 0, view.columns.size(),
+                  kMask + 1);
   }
+  uint32_t last = 0;
   for (uint32_t i = 0; i < view.columns.size(); ++i) {
     const uint32_t element = view.columns[i];
     const bool is_ascii = i < kAsciiElements;
@@ -213,10 +215,11 @@ bool verify_columns(const TokenizerView& view, uint32_t count, const Refusal& re
     }
     if (is_ascii) continue;
     const uint32_t first = element >> kColumnBits;
-    const uint32_t least = i == kAsciiElements ? 0x80 : (view.columns[i - 1] >> kColumnBits) + 1;
-    if (first < least || first > kCodePointMax || (i == kAsciiElements && first != least)) {
+    const bool is_next = i == kAsciiElements ? first == kAsciiEnd : first > last;
+    if (!is_next || first > kCodePointMax) {
       return refuse("ranges of characters are not in order", "tokenizer.columns", i, first);
     }
+    last = first;
   }
   return true;
 }
@@ -228,23 +231,22 @@ bool verify_splits(const TokenizerView& view, const Refusal& refuse) {
   if (splits.empty() && view.columns.empty()) return true;
   const uint32_t count = splits.empty() ? 0 : splits[0];
   if (!verify_columns(view, count, refuse)) return false;
-  bool is_of_bytes = false;
+  uint32_t of_bytes = 0;
   uint32_t steps = 0;
   for (uint32_t i = 1; i < splits.size(); ++steps) {
     const uint32_t flags = splits[i], left = static_cast<uint32_t>(splits.size()) - i;
     const uint32_t states = left < kSplitHeader ? 0 : splits[i + 1];
-    const bool was_of_bytes = is_of_bytes;
-    is_of_bytes = (flags & kOfBytes) != 0;
-    if (flags > kSplitFlagsAll || steps == kSplitStepsMax || (was_of_bytes && !is_of_bytes) ||
-        (is_of_bytes && view.kind != TokenizerKind::kBytePairs) || states < 2 ||
+    const uint32_t before = of_bytes;
+    of_bytes = flags & kOfBytes;
+    if (flags > kSplitFlagsAll || steps == kSplitStepsMax || of_bytes < before ||
+        (of_bytes != 0 && view.kind != TokenizerKind::kBytePairs) || states < 2 ||
         states > (left - kSplitHeader) / count) {
-      return refuse("a step of the pre-tokenizer is invalid", "tokenizer.splits", i, flags);
+      return refuse("a step is invalid", "tokenizer.splits", i, flags);
     }
     const uint32_t end = i + kSplitHeader + states * count;
     for (i += kSplitHeader; i < end; ++i) {
       if (splits[i] >> 1 < states) continue;
-      return refuse("a table leads to a state that does not exist", "tokenizer.splits", i,
-                    splits[i] >> 1, states);
+      return refuse("a next state does not exist", "tokenizer.splits", i, splits[i] >> 1, states);
     }
   }
   return true;

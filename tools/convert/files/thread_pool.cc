@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <system_error>
 
@@ -136,8 +137,15 @@ struct Work {
 }  // namespace
 
 ParallelFor all_cores() {
-  static ThreadPool pool(std::clamp(std::thread::hardware_concurrency(), 1u, kCoresMax));
-  return pool.parallel_for();
+  static const std::unique_ptr<ThreadPool> pool = [] {
+    try {
+      return std::make_unique<ThreadPool>(
+          std::clamp(std::thread::hardware_concurrency(), 1u, kCoresMax));
+    } catch (const InputError&) {  // nobody asked for these threads, and results need none
+      return std::make_unique<ThreadPool>(1);
+    }
+  }();
+  return pool->parallel_for();
 }
 
 void on_all_cores(uint32_t count, const std::function<void(uint32_t index)>& work) {

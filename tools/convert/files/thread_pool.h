@@ -44,7 +44,8 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> done_{0};       // tasks finished
 };
 
-// The threads of conversions: one per CPU that this process may use, started at the first call.
+// The threads of conversions: one per CPU that this process may use, started at the first call; the
+// calling one alone where no more can be started.
 // REQUIRES: one caller at a time.
 ParallelFor all_cores();
 

@@ -45,6 +45,9 @@ def check_beams(arenite, folder):
     done = run(arenite, "generate", "translator.arn", "--prompt", "the pump", "--beams", 9,
                folder=folder)
     assert done.returncode == 2 and "--beams" in done.stderr, done.stderr
+    done = run(arenite, "generate", "translator.arn", "--prompt", "the pump", "--beams", 2,
+               "--repeat-penalty", 2, folder=folder)
+    assert done.returncode == 2 and "excludes" in done.stderr, done.stderr
 
 
 def check_values(arenite, folder):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twice as many candidates as beams are kept in each step, since some of them end the text.
+// In each step more candidates than beams are kept, since some of them end the text: as many more
+// for each end token.
 #include "cli/beam_search.h"
 
 #include <algorithm>
@@ -55,6 +56,11 @@ class Search {
   Search(const std::optional<Tokenizer>& tokenizer, const BeamOptions& options)
       : tokenizer_(tokenizer), options_(options), beams_(1) {
     beams_[0].score = 0.0;
+    uint32_t ends = 0;
+    for (TokenId id = 0; tokenizer && id < tokenizer->vocab_size(); ++id) {
+      if (tokenizer->is_end(id)) ++ends;
+    }
+    kept_ = size_t{options.beams} * (1 + std::max(ends, 1u));
   }
 
   // Takes the logits after each beam. Returns whether to go on; parents() and last_ids() then say
@@ -64,7 +70,7 @@ class Search {
     for (uint32_t i = 0; i < beams_.size(); ++i) {
       add_candidates(logits[i], i, beams_[i].score, candidates);
     }
-    keep_best(candidates, 2 * size_t{options_.beams});
+    keep_best(candidates, kept_);
     ++length_;
     const bool is_full = length_ == options_.tokens_max;
     std::vector<Beam> next;
@@ -114,6 +120,7 @@ class Search {
 
   const std::optional<Tokenizer>& tokenizer_;
   const BeamOptions& options_;
+  size_t kept_ = 0;  // candidates of a step
   std::vector<Beam> beams_;
   std::vector<uint32_t> parents_;   // beam that each of beams_ continues
   std::vector<Finished> finished_;  // the best first

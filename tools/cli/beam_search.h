@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Beam search: follows several continuations side by side, and finds the most probable.
 //
-//   BeamResult found = search_beams(writing, writing.begin(inputs, chunk), tokenizer, {4, 1.0,
-//   64});
+//   const std::vector<float> logits = writing.begin(inputs, chunk);
+//   const BeamResult found = search_beams(writing, logits, tokenizer, {4, 1.0, 64});
 #pragma once
 
 #include <cstdint>

@@ -487,15 +487,17 @@ void add_sampler_options(CLI::App& command, GenerateArguments& arguments) {
       ->needs(temperature);
   add_number(command, "--seed", sampler.seed, "The same seed gives the same text", 0, UINT64_MAX)
       ->capture_default_str();
-  add_real(command, "--repeat-penalty", sampler.repetition_penalty,
-           "Above 1: makes recent tokens less probable", 0.0, true, kPenaltyMax)
-      ->capture_default_str();
+  CLI::Option* penalty =
+      add_real(command, "--repeat-penalty", sampler.repetition_penalty,
+               "Above 1: makes recent tokens less probable", 0.0, true, kPenaltyMax)
+          ->capture_default_str();
   add_number(command, "--repeat-last", arguments.repeat_last, "How many tokens are recent")
       ->capture_default_str();
   CLI::Option* beams = add_number(command, "--beams", arguments.beams.beams,
                                   "Continuations to follow; prints the best", 1, kBeamsMax)
                            ->capture_default_str()
-                           ->excludes(temperature);
+                           ->excludes(temperature)
+                           ->excludes(penalty);
   add_real(command, "--length-penalty", arguments.beams.length_penalty,
            "Above 1: longer texts are better; below: shorter ones", -kPenaltyMax, false,
            kPenaltyMax)

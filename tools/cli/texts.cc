@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
 #include "convert/files/input_limits.h"
@@ -356,6 +357,16 @@ ArenaPlan TextRunner::run(const TextBatch& batch, const TextResults& use) {
     use(group.first, group_lengths, rows);
   }
   return session_->plan();
+}
+
+std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
+  TextStream stream(tokenizer);
+  std::string text;
+  for (const TokenId id : ids) {
+    const TextParts parts = stream.next(id);
+    text.append(parts.head).append(parts.tail);
+  }
+  return text.append(stream.finish().head);
 }
 
 std::string shorten(const std::string& text) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arenite/tokenizer.h"
 #include "cli/facts.h"
 #include "cli/model_file.h"
 #include "cli/session_sizes.h"
@@ -108,6 +109,9 @@ class TextRunner {
   SessionOptions options_;
   std::optional<ModelSession> session_;
 };
+
+// Returns the text of tokens, without special ones.
+std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids);
 
 // Returns the beginning of a text, short enough for a terminal line.
 std::string shorten(const std::string& text);

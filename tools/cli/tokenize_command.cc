@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite tokenize: shows the tokens of texts, as the model reads them.
 
-#include "arenite/text_stream.h"
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
 #include "cli/process.h"
@@ -33,16 +32,6 @@ struct TokenizeFacts {
   std::vector<TokenFacts> texts{};
 };
 
-std::string decode(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
-  TextStream stream(tokenizer);
-  std::string text;
-  for (const TokenId id : ids) {
-    const TextParts parts = stream.next(id);
-    text.append(parts.head).append(parts.tail);
-  }
-  return text.append(stream.finish().head);
-}
-
 // `name` is where the text is from, for messages.
 TokenFacts tokenize(const ModelFile& file, const Tokenizer& tokenizer, const std::string& name,
                     std::string text, const TokenizeArguments& arguments) {
@@ -58,7 +47,7 @@ TokenFacts tokenize(const ModelFile& file, const Tokenizer& tokenizer, const std
   if (!count.ok()) throw_status(name, count.status(), why);
   facts.ids.resize(*count);
   for (const TokenId id : facts.ids) facts.tokens.emplace_back(tokenizer.token_bytes(id));
-  facts.decoded = decode(tokenizer, facts.ids);
+  facts.decoded = text_of(tokenizer, facts.ids);
   return facts;
 }
 

@@ -4,12 +4,10 @@
 // An encoder-decoder such as Whisper hears a window of sound at a time and writes tokens:
 //   <|startoftranscript|> <|en|> <|transcribe|> <|0.00|> Hello.<|1.20|> <|endoftext|>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
 
-#include "arenite/text_stream.h"
 #include "cli/arguments.h"
 #include "cli/generate_input.h"
 #include "cli/kernel_check.h"
@@ -66,16 +64,6 @@ TokenId find_token(const Tokenizer& tokenizer, std::string_view name) {
     if (tokenizer.token_bytes(id) == name) return id;
   }
   return kNoToken;
-}
-
-std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
-  TextStream stream(tokenizer);
-  std::string text;
-  for (const TokenId id : ids) {
-    const TextParts parts = stream.next(id);
-    text.append(parts.head).append(parts.tail);
-  }
-  return text.append(stream.finish().head);
 }
 
 TokenId most_probable(std::span<const float> logits) {

@@ -10,7 +10,7 @@
 .PHONY: build demo test test-x86-64-levels test-kernel-sets test-faults test-bits test-tsan \
   test-tsan-cli test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
   test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu test-integer-rows demo-cortex-m7 \
-  demo-wake first-hour reproducible bounds fuzz fuzz-all damage coverage mutation bench \
+  demo-wake wheel first-hour reproducible bounds fuzz fuzz-all damage coverage mutation bench \
   bench-cortex-m size check tidy api-docs sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
@@ -25,7 +25,8 @@ INSTALL := tools/cmake/install_packages.sh
 
 PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
-  libeigen3-dev libutf8proc-dev libgtest-dev python3-jsonschema
+  libeigen3-dev libutf8proc-dev libgtest-dev python3-jsonschema \
+  python3-numpy
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
 PACKAGES_ARMV7 := g++-arm-linux-gnueabihf qemu-user googletest
 PACKAGES_RISCV64 := g++-riscv64-linux-gnu qemu-user googletest
@@ -42,6 +43,7 @@ PACKAGES_X86_64_LEVELS := qemu-user
 PACKAGES_SANITIZE := clang libclang-rt-dev libc++-dev libc++abi-dev
 PACKAGES_BENCH := libbenchmark-dev
 PACKAGES_TIDY := clang-tidy
+PACKAGES_WHEEL := python3-setuptools python3-wheel
 PACKAGES_COVERAGE := clang-19 llvm-19 libclang-rt-19-dev
 PACKAGES_MUTATION := python3-clang-19
 
@@ -215,6 +217,19 @@ demo-wake: ## Hear spoken commands here and on a Cortex-M7 in QEMU
 	@qemu-system-arm -machine mps2-an500 -nographic -monitor none -serial none -icount shift=0 \
 	  -semihosting-config enable=on,target=native \
 	  -kernel build-cortex-m7/examples/wake/wake <models/wake/heard.wav
+
+# The library is found beside the module, so that both are the folder of a package. The packages
+# that make a wheel are those of Debian's own Python.
+wheel: ## Build a Python wheel: the shared library and arenite.py
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_WHEEL)
+	$(call build,default,,arenite_shared)
+	@rm -rf build/wheel && mkdir -p build/wheel/arenite
+	@cp tools/python/arenite.py build/wheel/arenite/__init__.py
+	@cp build/runtime/libarenite.so build/wheel/arenite/
+	@cp tools/python/pyproject.toml build/wheel/
+	@cd build/wheel && /usr/bin/python3 -c 'import setuptools; setuptools.setup()' -q bdist_wheel \
+	  --plat-name linux_$$(uname -m)
+	@ls build/wheel/dist/*.whl
 
 first-hour: ## Walk the first hour of a newcomer in a clean folder
 	@tests/package/first_hour.sh

@@ -126,11 +126,33 @@ elseif(case STREQUAL "an_old_compiler_loses_kernels")
   set(packed "the file is packed for x86-64-v4, this CPU and build run portable")
   run("^unsupported: .*; ${packed}.*: arenite convert"
     "${work}/build/one_model" "${work}/recall.arn")
-elseif(case STREQUAL "shared_libraries_are_refused")
-  set(fails TRUE)
-  run("BUILD_SHARED_LIBS=ON: Arenite is a static library only.*-DBUILD_SHARED_LIBS=OFF"
-    "${CMAKE_COMMAND}" -G "${generator}" -S "${source_dir}" -B "${work}/build" ${native}
-    "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}" -DBUILD_SHARED_LIBS=ON)
+elseif(case STREQUAL "a_shared_library_is_found_and_linked")
+  # By CMake and by pkg-config, in a prefix that was moved after the installation.
+  run("" "${CMAKE_COMMAND}" -G "${generator}" -S "${source_dir}" -B "${work}/library" ${native}
+    "-DCMAKE_C_COMPILER_LAUNCHER=${launcher}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}"
+    ${one_source} "-DARENITE_XNNPACK_SOURCE=${xnnpack_dir}" -DARENITE_KERNELS=scalar
+    -DBUILD_SHARED_LIBS=ON -DARENITE_BUILD_TOOLS=OFF -DARENITE_BUILD_TESTS=OFF
+    -DARENITE_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib)
+  run("" "${CMAKE_COMMAND}" --build "${work}/library" -j 2)
+  run("" "${CMAKE_COMMAND}" --install "${work}/library" --prefix "${work}/first")
+  file(RENAME "${work}/first" "${work}/prefix")
+  set(library "${work}/prefix/lib")
+  set(consumer "${source_dir}/tests/package/consumer/c_consumer.c")
+  file(WRITE "${work}/CMakeLists.txt"
+    "cmake_minimum_required(VERSION 3.25)\nproject(c LANGUAGES C)\n"
+    "set(CMAKE_C_STANDARD 99)\n"
+    "find_package(arenite REQUIRED)\nadd_executable(linked \"${consumer}\")\n"
+    "target_link_libraries(linked arenite::shared)\n")
+  run("" "${CMAKE_COMMAND}" -G "${generator}" -S "${work}" -B "${work}/build" ${native}
+    "-Darenite_DIR=${library}/cmake/arenite")
+  run("" "${CMAKE_COMMAND}" --build "${work}/build")
+  run("^arenite [0-9.]+ $" "${work}/build/linked")
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E env "PKG_CONFIG_PATH=${library}/pkgconfig"
+    pkg-config --cflags --libs arenite-shared OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run("" "${c_compiler}" -std=c99 "${consumer}" ${flags}
+    "-Wl,-rpath,${library}" -o "${work}/linked")
+  run("^arenite [0-9.]+ $" "${work}/linked")
 elseif(case STREQUAL "a_parent_of_shared_libraries_links_a_static_one")
   configure(shared_parent "BUILD_SHARED_LIBS=ON is for the other libraries: Arenite is a static one"
     ${native} -DBUILD_SHARED_LIBS=ON -DARENITE_KERNELS=scalar)

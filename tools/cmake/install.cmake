@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts in place: headers, archives, program, CMake package, pkg-config file,
-# pages for man, completions, schemas, the script that exports models, notices and the bill of
-# materials.
+# What `cmake --install` puts in place: headers, archives, the shared library if it was asked for,
+# the program, CMake package, pkg-config files, pages for man, completions, schemas, the Python
+# files, notices and the bill of materials.
 include(CMakePackageConfigHelpers)
 
 set(arenite_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/arenite")
@@ -10,6 +10,15 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/runtime/include/arenite"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 install(TARGETS arenite arenite_c arenite_xnnpack EXPORT arenite-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(BUILD_SHARED_LIBS AND TARGET arenite_shared)
+  install(TARGETS arenite_shared EXPORT arenite-targets
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  set(arenite_pc_files arenite.pc arenite-shared.pc)
+else()
+  set(arenite_pc_files arenite.pc)
+endif()
+install(FILES "${PROJECT_SOURCE_DIR}/tools/python/arenite.py"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/arenite")
 if(ARENITE_BUILD_TOOLS)
   set_target_properties(arenite_cli PROPERTIES EXPORT_NAME program)
   install(TARGETS arenite_cli EXPORT arenite-targets
@@ -46,9 +55,11 @@ install(
 file(RELATIVE_PATH arenite_pc_to_prefix
   "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 string(REGEX REPLACE "/$" "" arenite_pc_to_prefix "${arenite_pc_to_prefix}")
-configure_file("${CMAKE_CURRENT_LIST_DIR}/arenite.pc.in" "${PROJECT_BINARY_DIR}/arenite.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/arenite.pc"
-  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(pc_file IN LISTS arenite_pc_files)
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/${pc_file}.in" "${PROJECT_BINARY_DIR}/${pc_file}" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${pc_file}"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
 
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 include(notices)

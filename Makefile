@@ -26,7 +26,7 @@ INSTALL := tools/cmake/install_packages.sh
 PACKAGES := cmake ninja-build g++ xz-utils python3 pkg-config \
   libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libzip-dev \
   libeigen3-dev libutf8proc-dev libgtest-dev python3-jsonschema \
-  python3-numpy
+  python3-numpy parallel
 PACKAGES_ARM64 := g++-aarch64-linux-gnu qemu-user googletest
 PACKAGES_ARMV7 := g++-arm-linux-gnueabihf qemu-user googletest
 PACKAGES_RISCV64 := g++-riscv64-linux-gnu qemu-user googletest

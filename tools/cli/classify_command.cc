@@ -55,6 +55,16 @@ struct ClassFacts {
   Fraction share;  // softmax
 };
 
+}  // namespace
+
+template <>
+constexpr auto kFacts<ClassFacts> = std::tuple(Fact("label", &ClassFacts::label),
+                                               Fact("index", &ClassFacts::index),
+                                               Fact("share", "After a softmax, 0 to 1",
+                                                    &ClassFacts::share));
+
+namespace {
+
 // The item that was classified: a text or a window or, for a model that labels tokens, a token: its
 // text, or its index in the window.
 struct ResultFacts {
@@ -89,16 +99,23 @@ class Classes {
     facts_.skipped.insert(facts_.skipped.end(), batch.skipped.begin(), batch.skipped.end());
   }
 
-  void add(std::span<const float> logits, ResultFacts result) {
+  // Returns the likeliest classes, as many as were asked for.
+  std::vector<ClassFacts> likeliest(std::span<const float> logits) const {
     const std::vector<double> shares = softmax(logits);
     std::vector<size_t> order(shares.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return shares[a] > shares[b]; });
     order.resize(std::min<size_t>(arguments_.top, order.size()));
-    if (!arguments_.json) return print(order, shares, result.name());
+    std::vector<ClassFacts> classes;
     for (const size_t index : order) {
-      result.classes.push_back({class_name(model_, index), index, {shares[index]}});
+      classes.push_back({class_name(model_, index), index, {shares[index]}});
     }
+    return classes;
+  }
+
+  void add(std::span<const float> logits, ResultFacts result) {
+    result.classes = likeliest(logits);
+    if (!arguments_.json) return print(result);
     facts_.results.push_back(std::move(result));
   }
 
@@ -111,11 +128,11 @@ class Classes {
 
  private:
   // Prints a line per class, with the classified item on the first.
-  void print(const std::vector<size_t>& order, const std::vector<double>& shares,
-             const std::string& what) const {
-    for (size_t i = 0; i < order.size(); ++i) {
-      print_output("{:<{}} {:6.2f} %{}{}\n", class_name(model_, order[i]), longest_name(model_),
-                   100.0 * shares[order[i]], i == 0 ? "  " : "", i == 0 ? what : "");
+  void print(const ResultFacts& result) const {
+    std::string what = "  " + result.name();
+    for (const ClassFacts& one : result.classes) {
+      print_output("{:<{}} {:6.2f} %{}\n", one.label, longest_name(model_), 100.0 * one.share.value,
+                   std::exchange(what, ""));
     }
   }
 
@@ -124,31 +141,35 @@ class Classes {
   ClassifyFacts facts_;  // for JSON only
 };
 
-void classify_batch(const ClassifyArguments& arguments, const Model& model, const TextBatch& batch,
-                    TextRunner& runner, Classes& classes) {
-  const Tokenizer tokenizer = *Tokenizer::of(model);
-  const bool is_whole =
-      convert::has_row_of_sequence(model.file(), convert::authors_outputs(model.file()));
-  runner.run(batch, [&](size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows) {
-    size_t row = 0;
-    for (size_t i = 0; i < lengths.size(); ++i) {
-      ResultFacts subject = {.text = batch.texts[first + i]};
-      if (is_whole) {
-        classes.add(rows[row++], subject);
-        continue;
-      }
-      if (!arguments.json) print_output("{}\n", *subject.text);
-      const uint32_t tokens = lengths[i];
-      const uint32_t given = convert::rows_given(model, Outputs::kAll, tokens, true);
-      convert::refuse_if(given < tokens, "the model gives {} rows for a text of {} tokens", given,
-                         tokens);
-      row += given - tokens;
-      for (const TokenId id : batch.ids[first + i]) {
-        subject.token = std::string(tokenizer.token_bytes(id));
-        classes.add(rows[row++], subject);
-      }
+void classify_batch(const ClassifyArguments& arguments, const Result<Tokenizer>& tokenizer,
+                    const TextBatch& batch, TextRunner& runner, Classes& classes) {
+  runner.run(batch, [&](size_t index, const TextRows& rows) {
+    ResultFacts subject = {.text = batch.texts[index]};
+    if (runner.gives_one_row()) return classes.add(rows[0], subject);
+    if (!arguments.json) print_output("{}\n", *subject.text);
+    for (size_t token = 0; token < rows.size(); ++token) {
+      subject.token = std::string(tokenizer->token_bytes(batch.ids[index][token]));
+      classes.add(rows[token], subject);
     }
   });
+}
+
+// Answers each line by {"id", "classes"}, or {"id", "tokens": [{"token", "classes"}]}.
+void classify_lines(const ClassifyArguments& arguments, const ModelFile& file,
+                    const Result<Tokenizer>& tokenizer, TextRunner& runner,
+                    const Classes& classes) {
+  answer_json_lines(file, arguments.texts, runner,
+                    [&](Json& answer, std::span<const TokenId> ids, const TextRows& rows) {
+                      if (runner.gives_one_row()) {
+                        answer["classes"] = json_of(classes.likeliest(rows[0]));
+                        return;
+                      }
+                      Json& tokens = answer["tokens"] = Json::array();
+                      for (size_t i = 0; i < rows.size(); ++i) {
+                        tokens.push_back({{"token", tokenizer->token_bytes(ids[i])},
+                                          {"classes", json_of(classes.likeliest(rows[i]))}});
+                      }
+                    });
 }
 
 void classify_texts(const ClassifyArguments& arguments, const ModelFile& file, Classes& classes) {
@@ -157,10 +178,14 @@ void classify_texts(const ClassifyArguments& arguments, const ModelFile& file, C
                               convert::quote(file.name()));
   }
   TextRunner runner(file, arguments.threads);
+  const Result<Tokenizer> tokenizer = Tokenizer::of(file.model());
+  if (arguments.texts.json_lines) {
+    return classify_lines(arguments, file, tokenizer, runner, classes);
+  }
   read_texts(file, arguments.texts, [&](const TextBatch& batch) {
     classes.add_notes(batch);
     if (!batch.texts.empty()) {
-      classify_batch(arguments, file.model(), batch, runner, classes);
+      classify_batch(arguments, tokenizer, batch, runner, classes);
     }
     flush_output();  // a reader may wait for it
   });
@@ -220,12 +245,6 @@ void run_classify(const ClassifyArguments& arguments) {
 }  // namespace
 
 template <>
-constexpr auto kFacts<ClassFacts> = std::tuple(Fact("label", &ClassFacts::label),
-                                               Fact("index", &ClassFacts::index),
-                                               Fact("share", "After a softmax, 0 to 1",
-                                                    &ClassFacts::share));
-
-template <>
 constexpr auto kFacts<ResultFacts> = std::tuple(
     Fact("text", "null for a window", &ResultFacts::text),
     Fact("window", "Index of the window; null for a text", &ResultFacts::window),
@@ -246,8 +265,8 @@ void add_classify(CLI::App& app) {
       app, run_classify, "classify", "Classify texts or sensor windows",
       "\nPrints the likeliest class of each text or window and its share after a softmax; for a "
       "model that labels tokens, those of each token. Lines of --file - are answered as they "
-      "come. "
-      "It exits with 0 if at least one line was not skipped.\n"
+      "come, and lines of JSON (--json-lines) by lines with the same \"id\" and \"classes\" or "
+      "\"tokens\". It exits with 0 if at least one line was not skipped.\n"
       "\nExamples:\n"
       "  arenite classify sentiment.arn --text 'a gorgeous, witty film' --top 2\n"
       "  arenite classify vibration.arn --input windows.npy\n");
@@ -258,7 +277,7 @@ void add_classify(CLI::App& app) {
       "Features, if the model reads them: [tokens, features] or [windows, tokens, features], .npy");
   add_number(command, "--top", arguments.top, "Classes to print per text")->capture_default_str();
   add_machine_options(command, arguments.kernels, arguments.threads);
-  add_json_option(command, arguments.json);
+  add_json_option(command, arguments.json)->excludes("--json-lines");
 }
 
 }  // namespace arenite::tool

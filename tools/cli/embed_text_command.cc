@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // arenite embed-text: computes vectors of texts and their similarities.
 
+#include <charconv>
 #include <cmath>
 
 #include "cli/arguments.h"
@@ -79,6 +80,26 @@ void print_vector(std::span<const float> row) {
   print_output("{}\n", row.size() > kShownValues ? " ... (-o writes all of them)" : "");
 }
 
+// Returns each element in the fewest digits that give it back.
+Json short_numbers(std::span<const float> row) {
+  Json list = Json::array();
+  for (const float element : row) {
+    const std::string text = fmt::format("{}", element);
+    double& number = list.emplace_back(0.0).get_ref<double&>();
+    std::from_chars(text.data(), text.data() + text.size(), number);
+  }
+  return list;
+}
+
+// Answers each line by {"id", "vector"}.
+void embed_lines(const EmbedTextArguments& arguments, const ModelFile& file, TextRunner& runner) {
+  require_right_kernels(file, KvType::kOfModel, arguments.threads);
+  answer_json_lines(file, arguments.texts, runner,
+                    [](Json& answer, std::span<const TokenId>, const TextRows& rows) {
+                      answer["vector"] = short_numbers(rows[0]);
+                    });
+}
+
 void run_embed_text(const EmbedTextArguments& arguments) {
   const convert::OutputGuard guard({{"--output", arguments.output}});
   const ModelFile file(arguments.model, arguments.kernels);
@@ -88,12 +109,14 @@ void run_embed_text(const EmbedTextArguments& arguments) {
     throw convert::InputError("{}: the model reads features, not text: see 'arenite run'",
                               convert::quote(file.name()));
   }
-  if (!convert::has_row_of_sequence(model.file(), convert::authors_outputs(model.file()))) {
+  TextRunner runner(file, arguments.threads);
+  if (!runner.gives_one_row()) {
     throw convert::InputError(
         "{}: the model gives a vector for each token, not for each text: convert an encoder with "
         "--pooling mean, first or pooler, or export a program that pools",
         convert::quote(file.name()));
   }
+  if (arguments.texts.json_lines) return embed_lines(arguments, file, runner);
   const TextBatch batch = encode_texts(file, arguments.texts);
   if (!arguments.json) print_notes(batch);
   const size_t count = batch.texts.size();
@@ -104,11 +127,9 @@ void run_embed_text(const EmbedTextArguments& arguments) {
   }
   require_right_kernels(file, KvType::kOfModel, arguments.threads);
   std::vector<float> numbers;
-  const ArenaPlan plan =
-      TextRunner(file, arguments.threads)
-          .run(batch, [&](size_t, std::span<const uint32_t>, convert::CallRows& more) {
-            numbers.insert(numbers.end(), more.values().begin(), more.values().end());
-          });
+  const ArenaPlan plan = runner.run(batch, [&](size_t, const TextRows& of_text) {
+    numbers.insert(numbers.end(), of_text[0].begin(), of_text[0].end());
+  });
   const size_t width = model.output_features();
   std::vector<std::span<const float>> rows;
   EmbedTextFacts facts = {{batch.warnings, batch.skipped}};
@@ -166,16 +187,21 @@ void add_embed_text(CLI::App& app) {
   const auto [command, arguments] = add_command(
       app, run_embed_text, "embed-text", "Turn texts into vectors, and compare them",
       "\nOf one text it prints the vector's first numbers, of two to ten how alike they are; with "
-      "-o it writes the vectors, float32 [texts, width]; a line that was skipped has no row.\n"
+      "-o it writes the vectors, float32 [texts, width]; a line that was skipped has no row. "
+      "--json-lines answers each line of JSON by one with its \"id\" and a \"vector\", and needs "
+      "no "
+      "more memory for more lines.\n"
       "\nExamples:\n"
       "  arenite embed-text sentences.arn --text 'the pump is loud' \\\n"
       "    --text 'a noisy pump'\n"
-      "  arenite embed-text sentences.arn --file lines.txt -o vectors.npy --threads 2\n");
+      "  arenite embed-text sentences.arn --file lines.txt -o vectors.npy --threads 2\n"
+      "  arenite embed-text sentences.arn --json-lines <corpus.jsonl >vectors.jsonl\n");
   add_model(command, arguments.model, "A model file of an encoder that pools");
   add_text_options(command, arguments.texts);
-  add_file(command, "-o,--output", arguments.output, "Where to write the vectors, .npy");
+  add_file(command, "-o,--output", arguments.output, "Where to write the vectors, .npy")
+      ->excludes("--json-lines");
   add_machine_options(command, arguments.kernels, arguments.threads);
-  add_json_option(command, arguments.json);
+  add_json_option(command, arguments.json)->excludes("--json-lines");
 }
 
 }  // namespace arenite::tool

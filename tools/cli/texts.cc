@@ -2,9 +2,13 @@
 // Reads bytes unchanged; the tokenizer decides what is text.
 #include "cli/texts.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "arenite/text_stream.h"
@@ -44,7 +48,8 @@ std::string read_standard_input(const std::string& name, uint64_t bytes_max) {
 struct NamedText {
   std::string name;  // for messages
   std::string text;
-  size_t line = 0;  // in the file; 0: not from a file
+  size_t line = 0;                      // in the file; 0: not from a file
+  std::optional<std::string> second{};  // of a pair
 };
 
 class TextEncoder {
@@ -73,16 +78,18 @@ class TextEncoder {
   }
 
   void encode(const NamedText& text, TextBatch& batch) const {
-    if (text.text.size() > convert::kPromptBytesMax) {
+    const size_t bytes = text.text.size() + text.second.value_or("").size();
+    if (bytes > convert::kPromptBytesMax) {
       throw convert::InputError("{} has more than {} bytes, which is the most", text.name,
                                 convert::kPromptBytesMax);
     }
-    // Normalizing keeps tabs, so both texts of a pair are normalized at once.
-    const NamedText normal = {
-        text.name,
-        convert::in_expected_form(model_, text.text, encode_options_.read_specials, text.name)};
-    std::vector<TokenId> ids(convert::ids_for_text(model_, normal.text.size()));
-    std::vector<uint8_t> types;
+    NamedText normal = text;
+    if (options_.pairs && !text.second) split(normal);
+    normal.text = normalized(normal.text, text.name);
+    if (normal.second) normal.second = normalized(*normal.second, text.name);
+    std::vector<TokenId> ids(
+        convert::ids_for_text(model_, normal.text.size() + normal.second.value_or("").size()));
+    std::vector<uint8_t> types(model_.token_types() > 1 ? ids.size() : 0);
     Diagnostic why;
     const Result<size_t> count = encode_into(normal, ids, types, why);
     if (!count.ok()) throw_status(text.name, count.status(), why);
@@ -98,8 +105,8 @@ class TextEncoder {
     }
     ids.resize(*count);
     if (!types.empty()) types.resize(*count);
-    const std::string unknown =
-        unknown_characters(model_, normal.text, encode_options_.read_specials);
+    const std::string unknown = unknown_characters(model_, normal.text + normal.second.value_or(""),
+                                                   encode_options_.read_specials);
     if (!unknown.empty()) batch.warnings.push_back(fmt::format("{}: {}", text.name, unknown));
     batch.texts.push_back(text.text);
     batch.ids.push_back(std::vector(ids));
@@ -107,18 +114,25 @@ class TextEncoder {
   }
 
  private:
-  Result<size_t> encode_into(const NamedText& text, std::vector<TokenId>& ids,
-                             std::vector<uint8_t>& types, Diagnostic& why) const {
-    if (!options_.pairs) return tokenizer_.encode(text.text, encode_options_, ids, &why);
+  std::string normalized(const std::string& text, const std::string& name) const {
+    return convert::in_expected_form(model_, text, encode_options_.read_specials, name);
+  }
+
+  // Makes two texts of one with a tab.
+  static void split(NamedText& text) {
     const size_t tab = text.text.find('\t');
     if (tab == std::string::npos) {
       throw convert::InputError("{}: expected two texts with a tab between them (--pairs)",
                                 text.name);
     }
-    if (model_.token_types() > 1) types.resize(ids.size());
-    const std::string_view whole = text.text;
-    return tokenizer_.encode_pair(whole.substr(0, tab), whole.substr(tab + 1), encode_options_, ids,
-                                  types, &why);
+    text.second = text.text.substr(tab + 1);
+    text.text.resize(tab);
+  }
+
+  Result<size_t> encode_into(const NamedText& text, std::vector<TokenId>& ids,
+                             std::vector<uint8_t>& types, Diagnostic& why) const {
+    if (!text.second) return tokenizer_.encode(text.text, encode_options_, ids, &why);
+    return tokenizer_.encode_pair(text.text, *text.second, encode_options_, ids, types, &why);
   }
 
   const Model& model_;
@@ -127,21 +141,54 @@ class TextEncoder {
   EncodeOptions encode_options_;
 };
 
-// Reads the next line of the standard input without its "\n" or "\r\n". Stores a line that is too
-// long only as far as needed to reject it. Returns false at the end.
-bool read_line(std::string& line) {
-  line.clear();
-  int c = std::getc(stdin);
-  if (c == EOF && std::ferror(stdin) != 0) {
-    throw convert::InputError("cannot read {}: {}", kStandardInput, std::strerror(errno));
+// Reads the standard input line by line.
+class InputLines {
+ public:
+  // Reads the next line without its "\n" or "\r\n". Stores a line that is too long only as far as
+  // needed to reject it. Returns false at the end.
+  bool next(std::string& line) {
+    line.clear();
+    bool has_line = false;
+    while (begin_ < end_ || fill()) {
+      has_line = true;
+      const char* const from = buffer_ + begin_;
+      const void* const found = std::memchr(from, '\n', end_ - begin_);
+      const size_t count = found != nullptr
+                               ? static_cast<size_t>(static_cast<const char*>(found) - from)
+                               : end_ - begin_;
+      if (line.size() <= convert::kPromptBytesMax) line.append(from, count);
+      begin_ += count + (found != nullptr ? 1 : 0);
+      if (found == nullptr) continue;
+      if (line.ends_with('\r')) line.pop_back();
+      break;
+    }
+    return has_line;
   }
-  if (c == EOF) return false;
-  for (; c != EOF && c != '\n'; c = std::getc(stdin)) {
-    if (line.size() <= convert::kPromptBytesMax) line += static_cast<char>(c);
+
+  // Whether a part of another line, or the end, has arrived.
+  bool is_ready() const {
+    pollfd input = {STDIN_FILENO, POLLIN, 0};
+    return begin_ < end_ || poll(&input, 1, 0) != 0;
   }
-  if (c == '\n' && line.ends_with('\r')) line.pop_back();
-  return true;
-}
+
+ private:
+  bool fill() {
+    ssize_t count = 0;
+    do {
+      count = read(STDIN_FILENO, buffer_, sizeof(buffer_));
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) {
+      throw convert::InputError("cannot read {}: {}", kStandardInput, std::strerror(errno));
+    }
+    begin_ = 0;
+    end_ = static_cast<size_t>(count);
+    return count != 0;
+  }
+
+  char buffer_[1 << 14];
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
 
 NamedText line_of(const std::string& source, size_t number, std::string_view line) {
   return {fmt::format("{}, line {}", source, number), std::string(line), number};
@@ -169,6 +216,38 @@ void require_texts(const TextBatch& batch, size_t texts) {
   }
   throw convert::InputError("no text is left: all {} lines were skipped; the last was {}",
                             batch.skipped.size(), batch.skipped.back().reason);
+}
+
+// Lines of JSON that share calls: at most so many, and so many bytes.
+constexpr size_t kLinesAtOnce = 256;
+constexpr size_t kBytesAtOnce = 1 << 16;
+
+// The answer to a line of JSON: its id, and results or an error.
+struct JsonAnswer {
+  Json object = Json::object();
+  bool has_text = false;
+};
+
+// Reads {"id": anything, "text": "...", "second": "..."}. Sets the id in `object` before anything
+// else is looked at. Throws InputError.
+NamedText text_of_json(const NamedText& line, Json& object) {
+  const auto refuse = [&](const char* found) {
+    throw convert::InputError(
+        "{}: {}; expected an object with \"text\", and \"id\" and \"second\" if there are any",
+        line.name, found);
+  };
+  const Json given = Json::parse(line.text, nullptr, false);
+  if (!given.is_object()) refuse(given.is_discarded() ? "this is no JSON" : "this is no object");
+  if (given.contains("id")) object["id"] = given["id"];
+  NamedText text = {line.name, "", line.line};
+  for (const auto& [key, value] : given.items()) {
+    if (key == "id") continue;
+    if (key != "text" && key != "second") continue;  // what else a corpus has
+    if (!value.is_string()) refuse("a text is no string");
+    (key == "text" ? text.text : text.second.emplace()) = value.get<std::string>();
+  }
+  if (!given.contains("text")) refuse("there is no text");
+  return text;
 }
 
 // Returns "'x' (U+0078)" for a character, or a word in quotes.
@@ -256,9 +335,15 @@ void add_text_options(CLI::App& command, TextOptions& options) {
           ->allow_extra_args(false);
   add_file(command, "--file", options.file, "A file with a text on each line; - is the input")
       ->excludes(text);
+  command
+      .add_flag(
+          "--json-lines", options.json_lines,
+          "Read {\"id\", \"text\"} from each line of the input, answer each by a line of JSON")
+      ->excludes(text)
+      ->excludes("--file");
   static constexpr Choice<bool> kOnError[] = {{"stop", false}, {"skip", true}};
   add_choice(command, "--on-error", options.skips_errors, kOnError,
-             "At a line of --file that the model cannot take: stop, or skip it with a warning")
+             "At a line that the model cannot take: stop, or skip it with a warning")
       ->default_str("stop")
       ->excludes(text);
   command.add_flag("--pairs", options.pairs, "Each text is two, with a tab between them");
@@ -282,8 +367,9 @@ void read_texts(const ModelFile& file, const TextOptions& options,
   if (options.file != "-") return use(encode_texts(file, options));
   const TextEncoder encoder(file, options);
   TextBatch last;
+  InputLines lines;
   size_t texts = 0, number = 0;
-  for (std::string line; read_line(line);) {
+  for (std::string line; lines.next(line);) {
     TextBatch batch;
     encoder.add_line(line_of(kStandardInput, ++number, line), batch);
     use(batch);
@@ -328,6 +414,12 @@ Session& TextRunner::session_for(std::span<const uint32_t> lengths,
   return session_->session();
 }
 
+TextRunner::TextRunner(const ModelFile& file, uint32_t threads)
+    : file_(file),
+      pool_(threads),
+      gives_one_row_(convert::has_row_of_sequence(file.model().file(),
+                                                  convert::authors_outputs(file.model().file()))) {}
+
 ArenaPlan TextRunner::run(const TextBatch& batch, const TextResults& use) {
   std::vector<uint32_t> lengths;
   for (const std::vector<TokenId>& ids : batch.ids) {
@@ -338,25 +430,89 @@ ArenaPlan TextRunner::run(const TextBatch& batch, const TextResults& use) {
   for (const SequenceGroup& group : groups) {
     std::vector<TokenId> ids;
     std::vector<uint8_t> types;
+    std::vector<uint32_t> given;
     for (size_t i = group.first; i < group.first + group.count; ++i) {
       ids.insert(ids.end(), batch.ids[i].begin(), batch.ids[i].end());
       types.insert(types.end(), batch.types[i].begin(), batch.types[i].end());
+      given.push_back(convert::rows_given(file_.model(), options_.outputs, lengths[i], true));
+      convert::refuse_if(!gives_one_row_ && given.back() < lengths[i],
+                         "the model gives {} rows for a text of {} tokens", given.back(),
+                         lengths[i]);
     }
-    const std::span<const uint32_t> group_lengths =
-        std::span(lengths).subspan(group.first, group.count);
     Diagnostic why;
     const Result<Output> output =
-        session.run(TokenBatch{ids, group.count, 0, group_lengths, {}, true, types}, &why);
+        session.run(TokenBatch{ids,
+                               group.count,
+                               0,
+                               std::span(lengths).subspan(group.first, group.count),
+                               {},
+                               true,
+                               types},
+                    &why);
     if (!output.ok()) throw_status(file_.name(), output.status(), why);
     require_finite(file_.name(), *output);
-    uint64_t given = 0;
-    for (const uint32_t length : group_lengths) {
-      given += convert::rows_given(file_.model(), options_.outputs, length, true);
+    convert::CallRows rows(*output, file_.model(),
+                           std::accumulate(given.begin(), given.end(), uint64_t{0}));
+    for (size_t i = 0, begin = 0; i < group.count; begin += given[i++]) {
+      // Rows of constants precede those of tokens.
+      const size_t count = gives_one_row_ ? 1 : lengths[group.first + i];
+      TextRows of_text;
+      for (size_t row = given[i] - count; row < given[i]; ++row) {
+        of_text.push_back(rows[begin + row]);
+      }
+      use(group.first + i, of_text);
     }
-    convert::CallRows rows(*output, file_.model(), given);
-    use(group.first, group_lengths, rows);
   }
   return session_->plan();
+}
+
+void answer_json_lines(const ModelFile& file, const TextOptions& options, TextRunner& runner,
+                       const std::function<void(Json& answer, std::span<const TokenId> ids,
+                                                const TextRows& rows)>& add) {
+  const TextEncoder encoder(file, options);
+  InputLines lines;
+  size_t number = 0;
+  const auto answer = [&](std::vector<JsonAnswer>& answers, const TextBatch& batch) {
+    for (const std::string& warning : batch.warnings) print_warning(warning);
+    std::vector<Json*> objects;
+    for (JsonAnswer& one : answers) {
+      if (one.has_text) objects.push_back(&one.object);
+    }
+    if (!objects.empty()) {
+      runner.run(batch, [&](size_t index, const TextRows& rows) {
+        add(*objects[index], batch.ids[index], rows);
+      });
+    }
+    for (const JsonAnswer& one : answers) print_string(document(one.object, -1) + "\n");
+    flush_output();
+    answers.clear();
+  };
+  std::string line;
+  for (bool has_more = true; has_more;) {
+    std::vector<JsonAnswer> answers;
+    TextBatch batch;
+    try {
+      for (size_t bytes = 0; answers.size() < kLinesAtOnce && bytes < kBytesAtOnce;) {
+        if (!answers.empty() && !lines.is_ready()) break;  // somebody may wait for these
+        if (!(has_more = lines.next(line))) break;
+        bytes += line.size();
+        const NamedText source = line_of(kStandardInput, ++number, line);
+        JsonAnswer& one = answers.emplace_back();
+        try {
+          encoder.encode(text_of_json(source, one.object), batch);
+          one.has_text = true;
+        } catch (const convert::InputError& error) {
+          if (!options.skips_errors) throw;
+          one.object["error"] = error.what();
+        }
+      }
+    } catch (const convert::InputError&) {
+      answers.pop_back();
+      answer(answers, batch);  // the lines before it
+      throw;
+    }
+    answer(answers, batch);
+  }
 }
 
 std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids) {

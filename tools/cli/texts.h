@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads texts from the command line, a file or the standard input, normalizes and tokenizes them,
-// and runs them through an encoder.
+// Reads texts from the command line, a file or the standard input, as plain lines or JSON objects,
+// normalizes and tokenizes them, and runs them through an encoder.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,11 @@ struct TextOptions {
   bool pairs = false;          // each text is a pair, separated by a tab
   bool truncate = false;       // cut texts that are too long for the model
   bool skips_errors = false;   // skip lines of the file that cannot be encoded
+  bool json_lines = false;     // objects with a text on the standard input, answers on the output
 };
 
-// Declares --text, --file, --pairs, --truncate and --on-error. `options` must outlive the command.
+// Declares --text, --file, --json-lines, --pairs, --truncate and --on-error. `options` must outlive
+// the command.
 void add_text_options(CLI::App& command, TextOptions& options);
 
 // A line of the file that was skipped, and why.
@@ -88,18 +90,21 @@ void read_texts(const ModelFile& file, const TextOptions& options,
 // special tokens are read as tokens.
 std::string unknown_characters(const Model& model, std::string_view text, bool specials);
 
-// Receives the results of texts [first, first + lengths.size()), `lengths` in tokens.
-using TextResults =
-    std::function<void(size_t first, std::span<const uint32_t> lengths, convert::CallRows& rows)>;
+// Receives the output rows of text `index`: one, or one for each of its tokens.
+using TextRows = std::vector<std::span<const float>>;
+using TextResults = std::function<void(size_t index, const TextRows& rows)>;
 
 // Runs texts in a session that grows as needed.
 class TextRunner {
  public:
-  TextRunner(const ModelFile& file, uint32_t threads) : file_(file), pool_(threads) {}
+  TextRunner(const ModelFile& file, uint32_t threads);
 
   // Runs all texts, back to back, in as few calls as kGroupTokens allows. Returns the plan of the
   // arena. REQUIRES: at least one text.
   ArenaPlan run(const TextBatch& batch, const TextResults& use);
+
+  // Whether a text has one row, not one for each token.
+  bool gives_one_row() const { return gives_one_row_; }
 
  private:
   Session& session_for(std::span<const uint32_t> lengths, std::span<const SequenceGroup> groups);
@@ -107,8 +112,17 @@ class TextRunner {
   const ModelFile& file_;
   convert::ThreadPool pool_;
   SessionOptions options_;
+  bool gives_one_row_;
   std::optional<ModelSession> session_;
 };
+
+// Answers --json-lines: reads {"id": anything, "text": "...", "second": "..."} from each line of
+// the standard input and writes an object with the same id, to which `add` adds what the rows of
+// the text say, in the order of the lines. Lines that have arrived share calls, up to a limit, so
+// memory does not grow. A line that --on-error skip skips is answered by {"id", "error"}.
+void answer_json_lines(const ModelFile& file, const TextOptions& options, TextRunner& runner,
+                       const std::function<void(Json& answer, std::span<const TokenId> ids,
+                                                const TextRows& rows)>& add);
 
 // Returns the text of tokens, without special ones.
 std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids);

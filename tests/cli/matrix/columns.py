@@ -12,7 +12,7 @@ import math
 
 import table
 from arrays import Array, read_npy, write_npy
-from rows import require
+from rows import arenite, require
 
 COLUMNS = {}
 
@@ -269,6 +269,39 @@ def embed_text(row, options, wanted="text_output"):
     output = row.folder / "vectors.npy"
     row.arenite("embed-text", row.model, "-o", output, *options)
     row.expect(read_npy(output), row.array(wanted))
+
+
+def json_lines(row, command, *options):
+    """The answers to lines of JSON: all texts, a pair between lines that are skipped."""
+    texts = json.loads(row.texts.get("texts", '["a"]'))
+    first, second = row.texts.get("pair", "a\tb").split("\t")
+    given = [{"id": i, "text": text, "length": len(text)} for i, text in enumerate(texts)]
+    given += [{"id": "none"}, {"id": ["pair"], "text": first, "second": second}]
+    lines = "".join(json.dumps(line) + "\n" for line in given) + "not JSON\n"
+    printed = arenite(row.program, [command, row.model, "--json-lines", "--on-error", "skip",
+                                    *options], input=lines)
+    answers = [json.loads(line) for line in printed.splitlines()]
+    require([answer.get("id") for answer in answers] == [line["id"] for line in given] + [None],
+            "ids are", answers)
+    for answer, words in ((answers[-3], "line 5: there is no text"), (answers[-1], "is no JSON")):
+        require(words in answer["error"], "found", answer)
+    return answers[:len(texts)], [answers[-2]]
+
+
+@column("classify --json-lines")
+def classify_json_lines(row):
+    for answers, wanted in zip(json_lines(row, "classify", "--top", 2),
+                               ("text_output", "pair_output")):
+        results = [each for answer in answers for each in answer.get("tokens", [answer])]
+        expect_classes(row, results, row.array(wanted).rows(), 2)
+
+
+@column("embed-text --json-lines")
+def embed_text_json_lines(row):
+    for answers, wanted in zip(json_lines(row, "embed-text"), ("text_output", "pair_output")):
+        vectors = [answer["vector"] for answer in answers]
+        flat = [value for vector in vectors for value in vector]
+        row.expect(Array([len(vectors), len(vectors[0])], flat), row.array(wanted))
 
 
 for command, fill in {"classify": classify, "embed-text": embed_text}.items():

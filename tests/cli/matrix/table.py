@@ -293,11 +293,15 @@ transcribe --sound --kernels --threads --kv
     Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  Y  X  X  X  X  X  Y
 classify --file --on-error
     R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
+classify --json-lines
+    R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 classify --pairs
     R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 classify --truncate --kernels --threads
     R  G  R  R  G  Y  R  R  R  R  Y  G  R  R  Y  Y  R  P  P  G  +  +  +  +  R
 embed-text --file --on-error
+    R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
+embed-text --json-lines
     R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R
 embed-text --pairs
     R  V  R  R  V  V  R  R  R  R  Y  Y  R  R  Y  Y  R  P  P  V  V  +  +  V  R

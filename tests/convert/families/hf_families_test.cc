@@ -3,11 +3,13 @@
 // family's reader does not compute are refused by name. The models are those of transformers_test.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "convert/convert.h"
 #include "convert/files/json_file.h"
 #include "support/recognised.h"
 #include "support/reference_models.h"
@@ -66,6 +68,7 @@ TEST_F(HfFamilies, RefuseWhatTheirReadersDoNotCompute) {
       {"gemma3", {{"attn_logit_softcapping", 30.0}}, "does not cap"},
       {"gpt_neo", {{"attention_layers", {"global"}}}, "expected 2 entries"},
       {"gpt_neo", {{"attention_layers", {"global", "far"}}}, "global or local"},
+      {"gpt_neo", {{"attention_types", {1}}, {"attention_layers", nullptr}}, "how often"},
       {"gptj", {{"rotary_dim", 5}}, "an even number up to 6"},
       {"gptj", {{"rotary", false}}, "no other positions"},
       {"falcon", {{"num_ln_in_parallel_attn", 2}}, "expected 1"},
@@ -113,6 +116,8 @@ TEST_F(HfFamilies, HaveOlderNamesOfFields) {
        {{"rope_parameters", nullptr}, {"rope_theta", 1e6}, {"rope_local_base_freq", 1e4}}},
       {"decoders/gemma3", {{"layer_types", nullptr}}},
       {"decoders/gpt_neo", {{"attention_types", nullptr}}},
+      {"decoders/gpt_neo", {{"attention_layers", nullptr}}},
+      {"decoders/gpt_neo-local", {{"attention_layers", nullptr}}},
       {"decoders/phi3", {{"full_attn_mod", 1}, {"interpolate_factor", 1}}},
       {"decoders/starcoder2",
        {{"activation_function", "gelu"}, {"norm_type", "layer_norm"}, {"mlp_type", "default"}}},
@@ -138,6 +143,18 @@ TEST_F(HfFamilies, HaveOlderNamesOfFields) {
   for (const auto& each : cases) {
     EXPECT_EQ(results(each.fixture, each.fields), results(each.fixture)) << each.fields;
   }
+}
+
+// ALBERT runs one layer several times.
+TEST_F(HfFamilies, LayersThatRunTwice_AreStoredOnce) {
+  const fs::path folder = convert_fixture("heads/AlbertModel");
+  const Conversion conversion = convert_model(folder, "tiny", {}, {Target::kPortable});
+  EXPECT_EQ(std::get<TransformerSpec>(conversion.model.facts).layers.size(), 3u);
+  EXPECT_EQ(std::ranges::count_if(conversion.program.tensors,
+                                  [](const ProgramTensor& tensor) {
+                                    return tensor.outputs == 20 && tensor.inputs == 16;
+                                  }),
+            1);
 }
 
 TEST_F(HfFamilies, LongropeHasTheTrainedContext) {

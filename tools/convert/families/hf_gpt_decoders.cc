@@ -223,14 +223,34 @@ void read_opt(Reading& reading) {
   if (lacks_norm || !reading.spec.norm_first) reading.final_norm = nullptr;
 }
 
+// Returns the kind of each layer: attention_layers, or what attention_types says in short.
+//   [[["global", "local"], 2]]  ->  global local global local
+std::vector<std::string> gpt_neo_layers(ConfigFields& config) {
+  const nlohmann::json types = config.value("attention_types");
+  std::vector<std::string> kinds = config.texts("attention_layers");
+  if (!kinds.empty() || types.is_null()) return kinds;
+  for (const nlohmann::json& type : types) {
+    if (!type.is_array() || type.size() != 2 || !type[0].is_array() ||
+        !type[1].is_number_unsigned() || type[1] > kLayersMax) {
+      config.refuse("attention_types",
+                    "expected lists of kinds, and how often each follows; or attention_layers");
+    }
+    for (uint32_t times = type[1]; times > 0 && kinds.size() <= kLayersMax; --times) {
+      for (const nlohmann::json& kind : type[0]) {
+        kinds.push_back(kind.is_string() ? kind.get<std::string>() : "");
+      }
+    }
+  }
+  return kinds;
+}
+
 void read_gpt_neo(Reading& reading) {
   ConfigFields& config = reading.config;
-  const std::vector<std::string> kinds = config.texts("attention_layers");
+  const std::vector<std::string> kinds = gpt_neo_layers(config);
   if (kinds.size() != reading.layers) {
     config.refuse("attention_layers",
                   fmt::format("expected {} entries, one for each layer", reading.layers));
   }
-  config.pass_over("attention_types");  // the same in short
   const uint32_t window = config.count("window_size", 256);
   for (const std::string& kind : kinds) {
     if (kind != "global" && kind != "local") {

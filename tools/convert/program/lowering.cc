@@ -426,8 +426,12 @@ class Lowering {
   void emit(ValueId value, const EmbeddingNode& embedding) {
     EmbeddingParts parts;
     if (embedding.stored_by) {
-      parts.tokens = tied_[*embedding.stored_by] = program_.add_matrix(
-          embedding.tokens->name, graph_.as<LinearNode>(*embedding.stored_by)->parts);
+      const auto [tied, is_new] = tied_.try_emplace(*embedding.stored_by);
+      if (is_new) {
+        tied->second = program_.add_matrix(embedding.tokens->name,
+                                           graph_.as<LinearNode>(*embedding.stored_by)->parts);
+      }
+      parts.tokens = tied->second;
     } else if (embedding.tokens) {
       parts.tokens = program_.add_table(*embedding.tokens, graph_.input_of(value).vocab_size,
                                         embedding.storage.type);
@@ -449,13 +453,32 @@ class Lowering {
     const ColumnView from = input(value);
     const auto tied = tied_.find(value);
     const uint32_t matrix =
-        tied != tied_.end() ? tied->second : program_.add_matrix(name(value), linear.parts);
+        tied != tied_.end() ? tied->second : matrix_of_layer(name(value), linear.parts);
     const auto* windows = graph_.as<WindowsNode>(graph_.node(value).inputs[0]);
     if (windows != nullptr && !is_copied(graph_.node(value).inputs[0])) {
       add_convolution(value, from, matrix, graph_.node(value).inputs[0]);
     } else {
       program_.add_op(name(value), linear_op(from, result(value), matrix));
     }
+  }
+
+  // Adds the matrix of a layer, or returns that of an equal one, as some models run a layer several
+  // times.
+  uint32_t matrix_of_layer(const std::string& layer, const std::vector<LinearPart>& parts) {
+    std::string names;
+    for (const LinearPart& part : parts) names += part.linear.weight.name + '\n';
+    const uint32_t added = program_.add_matrix(layer, parts);
+    if (parts[0].linear.weight.name.empty()) return added;
+    std::vector<uint32_t>& known = matrices_[names];
+    const auto equal = std::ranges::find_if(known, [&](uint32_t other) {
+      return have_equal_elements(program_.tensors[other], program_.tensors[added]);
+    });
+    if (equal != known.end()) {
+      program_.tensors.pop_back();
+      return *equal;
+    }
+    known.push_back(added);
+    return added;
   }
 
   // Returns the columns of windows over an image; 0 for other windows.
@@ -750,6 +773,7 @@ class Lowering {
   std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;    // concatenation and column
   std::map<ValueId, ValueId> fused_;                          // activation and product
   std::map<ValueId, uint32_t> tied_;                          // linear layer and tensor
+  std::map<std::string, std::vector<uint32_t>> matrices_;     // by the names of their weights
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> caches_;  // of the graph and axis
   std::map<std::pair<ValueId, ValueId>, Store> stores_;       // of key and value
   std::vector<format::CacheView> stored_caches_;

@@ -152,6 +152,15 @@ void Program::add_rope(const std::string& op_name, const ColumnView& input,
   add_op(op_name, rope_op(input, output, heads, angles));
 }
 
+bool have_equal_elements(const ProgramTensor& a, const ProgramTensor& b) {
+  if (a.outputs != b.outputs || a.inputs != b.inputs || a.type != b.type || a.bias != b.bias) {
+    return false;
+  }
+  if (a.type == TensorType::kF32) return a.load() == b.load();
+  const QuantizedMatrix one = a.load_quantized(), other = b.load_quantized();
+  return one.values == other.values && one.scales == other.scales;
+}
+
 bool has_quantization(const Program& program) {
   return program.kv_cache != TensorType::kF32 ||
          std::ranges::any_of(program.tensors, [](const ProgramTensor& tensor) {

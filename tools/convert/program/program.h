@@ -251,6 +251,9 @@ struct Program {
                 const format::ColumnView& output, uint32_t heads, uint32_t angles);
 };
 
+// Whether two matrices are the same, with their biases. Loads both if they are alike.
+bool have_equal_elements(const ProgramTensor& a, const ProgramTensor& b);
+
 // Whether any weights or the caches are quantized.
 bool has_quantization(const Program& program);
 

@@ -76,6 +76,13 @@ TEST_F(Transcribe, LongSound_InAGivenLanguage_HasTheTokensAndTimesOfTransformers
   }
 }
 
+// Weights, tokenizer and front end come from the folder that transformers saved.
+TEST_F(Transcribe, ModelOfAFolder_HasTheTokensOfTransformers) {
+  ASSERT_TRUE(ends(run_arenite({"convert", data().string(), "-o", model_}), kDone, {"16 bands"}));
+  const json found = facts(2.6, {"--language", "en", "--timestamps"});
+  EXPECT_EQ(found["ids"].get<std::vector<uint32_t>>(), tokens_of(expected("2.6 en True")));
+}
+
 // The reference goes on after the sound, in the silence that fills up its window.
 TEST_F(Transcribe, LanguageAndTimes_AsAsked_BeginAsTheReferenceDoes) {
   const struct {

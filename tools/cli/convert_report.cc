@@ -25,6 +25,7 @@ namespace arenite::tool {
 namespace {
 
 using convert::AttentionModule;
+using convert::EncoderDecoderSpec;
 using convert::ExportedModel;
 using convert::TransformerSpec;
 
@@ -71,6 +72,10 @@ std::string shape_of(const TransformerSpec& spec) {
   return text + (convert::is_normalized(spec) ? ", of length 1" : "");
 }
 
+std::string shape_of(const EncoderDecoderSpec& spec) {
+  return fmt::format("encoder: {}\ndecoder: {}", shape_of(spec.encoder), shape_of(spec.decoder));
+}
+
 std::string shape_of(const AttentionModule& module) {
   std::string text =
       fmt::format("[tokens, {}] -> [tokens, {}], {} of {}", module.features,
@@ -92,7 +97,8 @@ std::string shape_of(const ExportedModel& exported) {
 std::vector<std::string> notes_of(const convert::Conversion& conversion) {
   std::vector<std::string> notes;
   if (conversion.program.tokenizer) notes = conversion.program.tokenizer->notes;
-  if (const TransformerSpec* const decoder = conversion.decoder()) {
+  const EncoderDecoderSpec* const both = conversion.encoder_decoder();
+  if (const TransformerSpec* const decoder = both ? &both->decoder : conversion.decoder()) {
     notes.insert(notes.end(), decoder->notes.begin(), decoder->notes.end());
   }
   return notes;
@@ -108,14 +114,17 @@ struct Converted {
   const ModelFacts& model() const { return report.model; }
 };
 
-std::vector<std::string> kinds() { return {"module", "decoder", "encoder", "exported"}; }
+std::vector<std::string> kinds() {
+  return {"module", "decoder", "encoder", "encoder-decoder", "exported"};
+}
 
 OneOf<kinds> kind_of(const Converted& f) {
   const convert::Conversion& conversion = f.conversion;
-  return {conversion.module() != nullptr     ? "module"
-          : conversion.exported() != nullptr ? "exported"
-          : conversion.decoder() != nullptr  ? "decoder"
-                                             : "encoder"};
+  return {conversion.module() != nullptr            ? "module"
+          : conversion.exported() != nullptr        ? "exported"
+          : conversion.encoder_decoder() != nullptr ? "encoder-decoder"
+          : conversion.decoder() != nullptr         ? "decoder"
+                                                    : "encoder"};
 }
 
 std::string form_of(const Converted& f) {

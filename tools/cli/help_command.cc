@@ -26,6 +26,7 @@ std::string formats() {
       "\nEncoders: a Hugging Face folder ({}; with the head of its class, too), one of "
       "sentence-transformers, and state dicts of BERT, The Annotated Transformer and "
       "torch.nn.TransformerEncoder.\n"
+      "\nEncoder-decoders: a Hugging Face folder ({}).\n"
       "\nAny other model of transformers: arenite_export.py, installed in share/arenite, exports "
       "it to a folder with its tokenizer, its labels and samples that prove the conversion.\n"
       "\nTokenizers: the one in the same file or beside it, unless --tokenizer names another: "
@@ -38,7 +39,8 @@ std::string formats() {
       "  python3 arenite_export.py openai/whisper-tiny -o whisper\n"
       "  arenite convert whisper -o whisper.arn\n"
       "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n",
-      convert::decoder_types(), convert::encoder_types(), convert::known_modules());
+      convert::decoder_types(), convert::encoder_types(), convert::encoder_decoder_types(),
+      convert::known_modules());
 }
 
 std::string state_dicts() {

@@ -80,11 +80,11 @@ void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples
 }
 
 // Returns the sound front end of the model's first input, if an option or the program defines one.
-std::optional<SoundTable> sound_of(Graph& graph, const ConvertOptions& options,
-                                   ExportedModel* exported, const std::string& quoted) {
+std::optional<SoundTable> sound_of(Graph& graph, const std::string& words, ExportedModel* exported,
+                                   const std::string& quoted) {
   if (exported != nullptr && exported->sound) return exported->sound;
-  if (options.sound.empty()) return std::nullopt;
-  const SoundParameters parameters = parse_sound(options.sound);
+  if (words.empty()) return std::nullopt;
+  const SoundParameters parameters = parse_sound(words);
   SoundTable sound = make_sound_table(parameters);
   const bool is_image = graph.axes[0].is_image();
   refuse_if(graph.inputs[0].vocab_size != 0 || is_image,
@@ -426,6 +426,20 @@ void check_angles(const TransformerSpec& spec, const std::string& path) {
       path, spec.positions_max, angles, angles_max);
 }
 
+// Limits the sequences of a recognised model to `context` positions, those of an encoder-decoder in
+// each input of tokens.
+static void limit_contexts(Recognised& model, uint32_t context, const std::string& path) {
+  if (auto* spec = std::get_if<TransformerSpec>(&model.facts)) {
+    limit_context(spec->positions_max, context, path);
+    check_angles(*spec, path);
+    model.graph.inputs[0].positions_max = spec->positions_max;
+  } else if (std::holds_alternative<EncoderDecoderSpec>(model.facts)) {
+    for (GraphInput& input : model.graph.inputs) {
+      if (input.vocab_size != 0) limit_context(input.positions_max, context, path);
+    }
+  }
+}
+
 Conversion convert_model(const std::filesystem::path& given_path, const std::string& name,
                          const ConvertOptions& given, const std::vector<Target>& targets) {
   Conversion conversion;
@@ -442,11 +456,7 @@ Conversion convert_model(const std::filesystem::path& given_path, const std::str
   name_columns(conversion.model, path, options);
   conversion.account = conversion.model.account;
   const std::string quoted = quote(path.string());
-  if (auto* spec = std::get_if<TransformerSpec>(&conversion.model.facts)) {
-    limit_context(spec->positions_max, options.source.context, quoted);
-    check_angles(*spec, quoted);
-    conversion.model.graph.inputs[0].positions_max = spec->positions_max;
-  }
+  limit_contexts(conversion.model, options.source.context, quoted);
   conversion.graph = std::move(conversion.model.graph);
   if (options.source.context != 0) refuse_context_of_images(conversion.graph, quoted);
   if (const ExportedModel* exported = conversion.exported()) {
@@ -455,8 +465,9 @@ Conversion convert_model(const std::filesystem::path& given_path, const std::str
     if (has_integer_weights(*exported->program)) find_integers(conversion.graph);
   }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
+  const std::string& sound_words = options.sound.empty() ? conversion.model.sound : options.sound;
   const std::optional<SoundTable> sound = sound_of(
-      conversion.graph, options, std::get_if<ExportedModel>(&conversion.model.facts), quoted);
+      conversion.graph, sound_words, std::get_if<ExportedModel>(&conversion.model.facts), quoted);
   WeightRules rules = options.weights;
   RoundingCache before;
   before.model = quoted;

@@ -32,10 +32,11 @@ namespace arenite::convert {
 struct Recognised {
   const char* form = "";  // its format, for messages: "GGUF"
   // Facts of this kind of model, for reports; `graph` is the computation.
-  std::variant<TransformerSpec, AttentionModule, ExportedModel> facts;
+  std::variant<TransformerSpec, EncoderDecoderSpec, AttentionModule, ExportedModel> facts;
   Graph graph{};
   TokenizerPlace tokenizer{};
   Account account{};
+  std::string sound{};  // front end of the folder, as --sound takes it; or empty
 };
 
 // Tries the known forms in a fixed order and reads the first whose signature matches, or an
@@ -73,6 +74,9 @@ struct Conversion : ConvertedModel {
     return transformer() != nullptr && transformer()->is_decoder ? transformer() : nullptr;
   }
   const TransformerSpec* encoder() const { return decoder() == nullptr ? transformer() : nullptr; }
+  const EncoderDecoderSpec* encoder_decoder() const {
+    return std::get_if<EncoderDecoderSpec>(&model.facts);
+  }
   const AttentionModule* module() const { return std::get_if<AttentionModule>(&model.facts); }
   const ExportedModel* exported() const { return std::get_if<ExportedModel>(&model.facts); }
 };

@@ -12,6 +12,7 @@
 #include "convert/exported/sound/sound_program.h"
 #include "convert/families/families.h"
 #include "convert/files/error.h"
+#include "convert/files/memory.h"
 #include "convert/gguf/gguf_file.h"
 #include "convert/modules/attention_modules.h"
 #include "convert/open/exported_folder.h"
@@ -81,6 +82,24 @@ Recognised read_decoder(const Opened& model, const ModelOptions& options) {
                  kDecoderTokenizers);
 }
 
+// The tokenizer is one file: older ones of these families need rules that no other file has.
+Recognised read_encoder_decoder(const Opened& model, const ModelOptions& options) {
+  static constexpr const char* kTokenizers[] = {"tokenizer.json"};
+  constexpr const char* kSound = "preprocessor_config.json";
+  EncoderDecoderSpec spec = read_or_advise(model, [&] { return read_hf_encoder_decoder(model); });
+  check_options(spec.decoder, options, model.where());
+  refuse_if(options.pooling.has_value(),
+            "{}: --pooling is for encoders, and this is an encoder-decoder: drop the option",
+            model.where());
+  TokenizerPlace tokenizer = {
+      .folder = model.folder, .files = kTokenizers, .eos_ids = spec.decoder.eos_ids};
+  std::string sound;
+  if (spec.encoder.input_features != 0 && is_there(model.folder / kSound)) {
+    sound = (model.folder / kSound).string();
+  }
+  return {.facts = std::move(spec), .tokenizer = std::move(tokenizer), .sound = std::move(sound)};
+}
+
 Recognised read_program(const Opened& model, const ModelOptions& options) {
   TransformerSpec spec = read_state_dict(model, options);
   const std::span<const char* const> tokenizers =
@@ -136,6 +155,9 @@ constexpr Form kForms[] = {
      }},
     {"Hugging Face", [](const Opened& model) { return is_encoder_type(model.model_type()); },
      read_encoder},
+    {"Hugging Face",
+     [](const Opened& model) { return is_encoder_decoder_type(model.model_type()); },
+     read_encoder_decoder},
     {"Hugging Face", [](const Opened& model) { return !model.model_type().empty(); }, read_decoder},
     {"a state dict", [](const Opened& model) { return is_state_dict(model.tensors); },
      read_program},

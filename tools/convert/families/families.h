@@ -16,6 +16,7 @@
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 #include "convert/spec/model_tensors.h"
+#include "convert/spec/stack_spec.h"
 
 namespace arenite::convert {
 
@@ -45,6 +46,11 @@ TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options
 bool is_encoder_type(std::string_view model_type);
 std::string encoder_types();
 
+// Reads encoder-decoders of transformers, by model_type. REQUIRES: is_encoder_decoder_type.
+EncoderDecoderSpec read_hf_encoder_decoder(const Opened& model);
+bool is_encoder_decoder_type(std::string_view model_type);
+std::string encoder_decoder_types();
+
 // A folder of the sentence-transformers library: an encoder of transformers and a list of modules
 // that compute one vector per text from its rows: Transformer and Pooling, then Dense, LayerNorm,
 // Normalize and Dropout in any order.
@@ -69,5 +75,6 @@ TransformerSpec read_state_dict(const Opened& model, const ModelOptions& options
 // Builds the graph of a model, with each op as in the author's code: separate queries, keys and
 // values, explicit scales and masks, and the results of every row.
 Graph build_graph(const TransformerSpec& spec);
+Graph build_graph(const EncoderDecoderSpec& spec);
 
 }  // namespace arenite::convert

@@ -167,7 +167,7 @@ void read_embedding_and_head(Reading& reading, ModelTensors& tensors, const std:
   const bool lacks_head = prefix.empty() && !tensors.has(matrix) && !is_tied;
   spec.is_headless = kind ? *kind == HeadKind::kNone : lacks_head;
   spec.token_embedding = is_tied && !spec.is_headless && !is_classifier
-                             ? tensors.tied_embedding(embedding, matrix, spec.vocab_size, width)
+                             ? tensors.tied({embedding, matrix}, spec.vocab_size, width)
                              : tensors.matrix(embedding, spec.vocab_size, width);
   if (is_classifier) return read_classifier(reading, tensors, kind == HeadKind::kTokens);
   if (spec.is_headless) {
@@ -367,8 +367,9 @@ TransformerSpec read_hf_decoder(const Opened& model, HeadUse head_use) {
     return true;
   });
   if (is_known) return spec;
-  config.refuse("model_type", fmt::format("expected a decoder ({}) or an encoder ({})",
-                                          decoder_types(), encoder_types()));
+  config.refuse("model_type",
+                fmt::format("expected a decoder ({}), an encoder ({}) or both ({})",
+                            decoder_types(), encoder_types(), encoder_decoder_types()));
 }
 
 }  // namespace arenite::convert

@@ -3,8 +3,6 @@
 // its padding token on. ELECTRA's embeddings may have another width than its layers. DistilBERT has
 // its own names, and neither token types nor a pooler.
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -332,34 +330,6 @@ void read_padding(ConfigFields& config, uint32_t position_rows, TransformerSpec&
   spec.position_offset = id + 1;
 }
 
-// Returns the score's term for each distance from a query to a key, [heads, 2 * positions - 1]: a
-// row of the table for each near distance, and one for each range of far ones. Source: "Exploring
-// the Limits of Transfer Learning with a Unified Text-to-Text Transformer" (Raffel et al. 2020).
-std::vector<double> read_score_bias(ModelTensors& tensors, const TransformerSpec& spec,
-                                    const std::string& name) {
-  constexpr uint32_t kRows = 32;  // half of them for keys before the query
-  constexpr int64_t kNear = kRows / 4;
-  constexpr float kFarthest = 128;
-  const WeightRef stored = tensors.matrix(name, kRows, spec.heads);
-  if (!stored.load || !spec.position_embedding->load) return {};  // `tensors` names what is missing
-  const std::vector<double> table = stored.exact();
-  const int64_t positions = spec.positions_max;
-  std::vector<double> bias;
-  for (uint32_t head = 0; head < spec.heads; ++head) {
-    for (int64_t distance = 1 - positions; distance < positions; ++distance) {
-      int64_t row = std::abs(distance);
-      if (row >= kNear) {  // in float32, as the ranges' ends are rounded
-        const float range = std::log(static_cast<float>(row) / kNear) /
-                            std::log(kFarthest / kNear) * (kRows / 2 - kNear);
-        row = std::min<int64_t>(kNear + static_cast<int64_t>(range), kRows / 2 - 1);
-      }
-      if (distance > 0) row += kRows / 2;
-      bias.push_back(table[static_cast<size_t>(row) * spec.heads + head]);
-    }
-  }
-  return bias;
-}
-
 // Reads layers that are stored once and run several times: `list` holds groups of layers.
 void read_shared_layers(ConfigFields& config, ModelTensors& tensors, TransformerSpec& spec,
                         const EncoderFamily& family, const LayerSettings& settings,
@@ -431,15 +401,15 @@ TransformerSpec read_encoder(ConfigFields& config, ModelTensors& tensors,
   if (width != spec.model_dim || family.shares_layers) {
     spec.input = tensors.linear(prefix + family.input, spec.model_dim, width, Presence::kRequired);
   }
-  if (family.has_score_bias) {
-    config.expect("relative_attention_num_buckets", 32, "transformers uses 32");
-    spec.score_bias =
-        read_score_bias(tensors, spec, prefix + "encoder.relative_attention_bias.weight");
-  }
   if (family.shares_layers) {
     read_shared_layers(config, tensors, spec, family, settings, prefix + family.list, layers);
   } else {
     read_layers(tensors, spec, *family.layer, settings, prefix + family.list, layers);
+  }
+  if (family.has_score_bias) {
+    config.expect("relative_attention_num_buckets", 32, "transformers uses 32");
+    spec.score_bias = read_score_bias(tensors, prefix + "encoder.relative_attention_bias.weight",
+                                      spec, {.rows = 32, .farthest = 128});
   }
   if (family.final_norm != nullptr) spec.final_norm = norm(family.final_norm, spec.model_dim);
   return spec;
@@ -690,8 +660,8 @@ class HeadReader {
     logits.is_token_embedding = is_tied;
     logits.linear.emplace();
     logits.linear->weight =
-        is_tied ? tensors_.tied_embedding(fmt::format("{}{}.weight", prefix_, family_.tokens),
-                                          decoder, spec_.vocab_size, width)
+        is_tied ? tensors_.tied({fmt::format("{}{}.weight", prefix_, family_.tokens), decoder},
+                                spec_.vocab_size, width)
                 : tensors_.matrix(decoder, spec_.vocab_size, width);
     logits.linear->bias = read_bias(head, is_tied);
     spec_.head = {std::move(transform), std::move(logits)};

@@ -4,6 +4,8 @@
 #include "convert/families/hf_models.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -80,6 +82,8 @@ constexpr std::pair<const char*, Activation> kActivations[] = {
 constexpr std::pair<std::string_view, HeadKind> kClassEndings[] = {
     {"ForCausalLM", HeadKind::kCausal},
     {"LMHeadModel", HeadKind::kCausal},
+    {"ForConditionalGeneration", HeadKind::kCausal},
+    {"MTModel", HeadKind::kCausal},
     {"ForMaskedLM", HeadKind::kMasked},
     {"ForSequenceClassification", HeadKind::kSequence},
     {"ForTokenClassification", HeadKind::kTokens},
@@ -151,6 +155,31 @@ std::vector<bool> windowed_layers(ConfigFields& config, std::vector<bool> otherw
 }
 
 Presence stored_if(bool condition) { return condition ? Presence::kRequired : Presence::kNone; }
+
+std::vector<double> read_score_bias(ModelTensors& tensors, const std::string& name,
+                                    const TransformerSpec& spec, const DistanceRanges& ranges) {
+  const WeightRef stored = tensors.matrix(name, ranges.rows, spec.heads);
+  if (!stored.load) return {};  // `tensors` names what is missing
+  const std::vector<double> table = stored.exact();
+  const int64_t rows = ranges.causal ? ranges.rows : ranges.rows / 2;
+  const int64_t near = rows / 2, positions = spec.positions_max;
+  std::vector<double> bias;
+  for (uint32_t head = 0; head < spec.heads; ++head) {
+    for (int64_t distance = 1 - positions; distance < positions; ++distance) {
+      int64_t row = ranges.causal ? std::max<int64_t>(-distance, 0) : std::abs(distance);
+      if (row >= near) {  // in float32, as the ranges' ends are rounded
+        const float range =
+            std::log(static_cast<float>(row) / static_cast<float>(near)) /
+            std::log(static_cast<float>(ranges.farthest) / static_cast<float>(near)) *
+            static_cast<float>(rows - near);
+        row = std::min(near + static_cast<int64_t>(range), rows - 1);
+      }
+      if (!ranges.causal && distance > 0) row += rows;
+      bias.push_back(table[static_cast<size_t>(row) * spec.heads + head]);
+    }
+  }
+  return bias;
+}
 
 void fold_single_type(TransformerSpec& spec) {
   if (spec.token_types != 1) return;

@@ -58,6 +58,20 @@ std::vector<bool> windowed_layers(ConfigFields& config, std::vector<bool> otherw
 
 Presence stored_if(bool condition);
 
+// Ranges of distances from a query to a key that share a row of a table of biases: the first half
+// of the rows are one distance each, the others grow up to the farthest. Unless causal, one half of
+// the rows is for keys before the query, the other for those after it.
+struct DistanceRanges {
+  uint32_t rows = 0;
+  uint32_t farthest = 0;
+  bool causal = false;
+};
+// Returns what the table [rows, heads] called `name` adds to scores, by distance up to
+// spec.positions_max. Source: "Exploring the Limits of Transfer Learning with a Unified
+// Text-to-Text Transformer" (Raffel et al. 2020).
+std::vector<double> read_score_bias(ModelTensors& tensors, const std::string& name,
+                                    const TransformerSpec& spec, const DistanceRanges& ranges);
+
 // With a single token type, its embedding is the same for all tokens: adds it to the position
 // embedding and drops it. REQUIRES: position_embedding is set.
 void fold_single_type(TransformerSpec& spec);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the graph of a spec: one residual stream through all layers, for decoders and encoders.
+// Builds the graph of a spec: one residual stream through all layers, for decoders and encoders, or
+// one for each of an encoder-decoder.
 #include "convert/families/families.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "convert/graph/graph.h"
 
@@ -18,41 +22,59 @@ uint32_t lookback(uint32_t window) { return window == 0 ? kUnlimited : window - 
 
 class TransformerGraph {
  public:
-  explicit TransformerGraph(const TransformerSpec& spec) : spec_(spec) {}
-
-  Graph build() {
-    graph_.architecture = spec_.architecture;
-    graph_.inputs[0].positions_max = spec_.positions_max;
-    graph_.inputs[0].vocab_size = spec_.vocab_size;
-    graph_.inputs[0].token_types = spec_.token_types;
-    graph_.labels = spec_.labels;
-    const ValueId x = add_layers(spec_.vocab_size != 0 ? embed_tokens() : embed_features());
-    graph_.output = spec_.is_decoder ? add_logits(x) : add_head(x);
-    return std::move(graph_);
+  // Reads input `input`; layers attend to `encoded`, if there is an encoder. `prefix` precedes all
+  // names.
+  TransformerGraph(const StackSpec& spec, Graph& graph, uint32_t input, std::string prefix,
+                   std::optional<ValueId> encoded)
+      : spec_(spec),
+        graph_(graph),
+        input_(input),
+        axis_(graph.inputs[input].axis),
+        prefix_(std::move(prefix)),
+        encoded_(encoded) {
+    GraphInput& own = graph_.inputs[input];
+    own.name = spec_.input_name;
+    own.positions_max = spec_.positions_max;
+    own.tokens_min = spec_.positions_min;
+    own.vocab_size = spec_.vocab_size;
+    own.token_types = spec_.token_types;
   }
 
+  // Returns the last hidden states.
+  ValueId add_rows() {
+    return add_layers(spec_.vocab_size != 0 ? embed_tokens() : embed_features());
+  }
+  ValueId add_output() { return spec_.is_decoder ? add_logits(add_rows()) : add_head(add_rows()); }
+
  private:
-  // Adds the layers, and exposes the same hidden states as PyTorch's models.
+  // Exposes a hidden state that PyTorch's model exposes, of a model without an encoder.
+  void show(ValueId x) {
+    if (prefix_.empty()) graph_.hidden_states.push_back(x);
+  }
+
   ValueId add_layers(ValueId x) {
-    graph_.hidden_states.push_back(x);
+    show(x);
     for (size_t i = 0; i < spec_.layers.size(); ++i) {
-      x = add_layer(fmt::format("{}.", i), spec_.layers[i], x);
-      if (i + 1 < spec_.layers.size() || !spec_.final_norm) graph_.hidden_states.push_back(x);
+      x = add_layer(i, x);
+      if (i + 1 < spec_.layers.size() || !spec_.final_norm) show(x);
     }
     if (spec_.final_norm) {
-      x = graph_.add_norm("final_norm", *spec_.final_norm, x);
-      graph_.hidden_states.push_back(x);
+      x = graph_.add_norm(prefix_ + "final_norm", *spec_.final_norm, x);
+      show(x);
     }
     return x;
   }
 
-  std::shared_ptr<const AttentionBias> score_terms() {
-    if (spec_.score_bias.empty() || terms_) return terms_;
-    const auto distances = static_cast<uint32_t>(spec_.score_bias.size() / spec_.heads);
+  // Returns the biases of a layer.
+  std::shared_ptr<const AttentionBias> score_terms(size_t layer) {
+    const bool has_own = !spec_.layer_biases.empty();
+    const std::vector<double>& values = has_own ? spec_.layer_biases[layer] : spec_.score_bias;
+    if (values.empty() || (terms_ && !has_own)) return terms_;
+    const auto distances = static_cast<uint32_t>(values.size() / spec_.heads);
     const AttentionBias whole = {.by = ScoreTerms::kDistances,
                                  .heads = spec_.heads,
                                  .positions = (distances + 1) / 2,
-                                 .values = spec_.score_bias};
+                                 .values = values};
     terms_ = std::make_shared<AttentionBias>(first_positions(whole, spec_.positions_max));
     return terms_;
   }
@@ -63,15 +85,18 @@ class TransformerGraph {
                       ActivationNode{Activation::kClamp, *spec_.qkv_clip}, {x});
   }
 
-  ValueId attend(const std::string& prefix, const LayerSpec& layer, ValueId input) {
+  // Attends from `input` to `rows`: the same ones, or those of the encoder.
+  ValueId attend(const std::string& prefix, const LayerSpec& layer, ValueId input, ValueId rows,
+                 const std::shared_ptr<const AttentionBias>& terms) {
+    const bool is_own = input == rows;
     ValueId query = clip(graph_.add_linear(prefix + "query", layer.query, input));
-    ValueId key = clip(graph_.add_linear(prefix + "key", layer.key, input));
-    const ValueId value = clip(graph_.add_linear(prefix + "value", layer.value, input));
+    ValueId key = clip(graph_.add_linear(prefix + "key", layer.key, rows));
+    const ValueId value = clip(graph_.add_linear(prefix + "value", layer.value, rows));
     if (layer.query_norm) query = graph_.add_norm(prefix + "query_norm", *layer.query_norm, query);
     if (layer.key_norm) key = graph_.add_norm(prefix + "key_norm", *layer.key_norm, key);
     const std::optional<RopeSpec>& rope =
         layer.rotation == Rotation::kLocal ? spec_.local_rope : spec_.rope;
-    if (rope && layer.rotation != Rotation::kNone) {
+    if (rope && is_own && layer.rotation != Rotation::kNone) {
       query = graph_.add(prefix + "rope", RotateNode{*rope, spec_.head_dim}, {query});
       key = graph_.add(prefix + "rope", RotateNode{*rope, spec_.head_dim}, {key});
     }
@@ -82,9 +107,10 @@ class TransformerGraph {
         .head_dim = spec_.head_dim,
         .value_dim = spec_.head_dim,
         .scale = spec_.score_scale.value_or(usual_scale),
-        .mask = graph_.add_band(lookback(layer.window), spec_.causal ? 0 : lookback(layer.window)),
+        .mask = graph_.add_band(lookback(layer.window),
+                                spec_.causal && is_own ? 0 : lookback(layer.window)),
         .slopes = spec_.alibi_slopes,
-        .terms = score_terms(),
+        .terms = terms,
         .score_cap = spec_.score_soft_cap.value_or(0.0),
         .cache = graph_.caches()};
     const ValueId context =
@@ -105,11 +131,23 @@ class TransformerGraph {
     return graph_.add_linear(prefix + "down", layer.down, hidden);
   }
 
-  ValueId add_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
-    if (layer.parallel_residual) return add_parallel_layer(prefix, layer, x);
+  ValueId add_layer(size_t index, ValueId x) {
+    const std::string prefix = fmt::format("{}{}.", prefix_, index);
+    const LayerSpec& layer = spec_.layers[index];
+    const std::shared_ptr<const AttentionBias> terms = score_terms(index);
+    if (layer.parallel_residual) return add_parallel_layer(prefix, layer, x, terms);
     x = add_residual(
         prefix + "attention", layer.attention_norm, layer.attention_out_norm,
-        [&](ValueId input) { return attend(prefix, layer, input); }, x);
+        [&](ValueId input) { return attend(prefix, layer, input, input, terms); }, x);
+    if (encoded_) {
+      const LayerSpec& cross = spec_.cross[index];
+      x = add_residual(
+          prefix + "cross", cross.attention_norm, {},
+          [&](ValueId input) {
+            return attend(prefix + "cross.", cross, input, *encoded_, nullptr);
+          },
+          x);
+    }
     return add_residual(
         prefix + "mlp", layer.mlp_norm, layer.mlp_out_norm,
         [&](ValueId input) { return transform(prefix, layer, input); }, x);
@@ -135,9 +173,10 @@ class TransformerGraph {
     return graph_.add(name, AddNode{}, {x, computed});
   }
 
-  ValueId add_parallel_layer(const std::string& prefix, const LayerSpec& layer, ValueId x) {
+  ValueId add_parallel_layer(const std::string& prefix, const LayerSpec& layer, ValueId x,
+                             const std::shared_ptr<const AttentionBias>& terms) {
     const ValueId input = normed(prefix + "attention_norm", layer.attention_norm, x);
-    const ValueId attended = attend(prefix, layer, input);
+    const ValueId attended = attend(prefix, layer, input, input, terms);
     const ValueId mlp_input =
         layer.mlp_norm ? graph_.add_norm(prefix + "mlp_norm", *layer.mlp_norm, x) : input;
     const ValueId transformed = transform(prefix, layer, mlp_input);
@@ -148,30 +187,39 @@ class TransformerGraph {
   // Adds norm(tokens + positions + types), then the projection to the width of the layers.
   ValueId embed_tokens() {
     const uint32_t width = spec_.token_embedding->columns;
-    const bool come_later = spec_.position_embedding && spec_.position_embedding->columns != width;
+    const bool come_later = spec_.position_embedding &&
+                            (spec_.norms_tokens || spec_.position_embedding->columns != width);
     EmbeddingNode embedding = {.tokens = *spec_.token_embedding,
                                .scale = spec_.embedding_scale,
                                .position_offset = spec_.position_offset,
                                .padding_id = spec_.padding_id,
                                .types = spec_.type_embedding};
     if (!come_later) embedding.positions = spec_.position_embedding;
-    ValueId x = graph_.add_embedding("embedding", std::move(embedding), width);
-    x = normed("embedding_norm", spec_.embedding_norm, x);
-    if (spec_.input) x = graph_.add_linear("input", *spec_.input, x);
+    ValueId x = graph_.add_embedding(prefix_ + "embedding", std::move(embedding), width, axis_);
+    x = normed(prefix_ + "embedding_norm", spec_.embedding_norm, x);
+    if (spec_.input) x = graph_.add_linear(prefix_ + "input", *spec_.input, x);
     return come_later ? add_positions(x) : x;
   }
 
   ValueId add_positions(ValueId x) {
     EmbeddingNode embedding = {.positions = *spec_.position_embedding,
                                .position_offset = spec_.position_offset};
-    const ValueId positions =
-        graph_.add_embedding("positions", std::move(embedding), spec_.model_dim);
-    return graph_.add("positions_add", AddNode{}, {x, positions});
+    const ValueId positions = graph_.add_embedding(prefix_ + "positions", std::move(embedding),
+                                                   spec_.model_dim, graph_.axis(x));
+    return graph_.add(prefix_ + "positions_add", AddNode{}, {x, positions});
   }
 
-  // Adds norm(projection + positions). A bare stack of layers works on the features themselves.
+  // Adds norm(projection + positions), after convolutions. A bare stack of layers works on the
+  // features themselves.
   ValueId embed_features() {
-    ValueId x = graph_.add_features(spec_.input_features);
+    ValueId x = graph_.add_features(spec_.input_features, input_);
+    for (size_t i = 0; i < spec_.convolutions.size(); ++i) {
+      const ConvolutionSpec& convolution = spec_.convolutions[i];
+      const std::string name = fmt::format("{}convolution.{}", prefix_, i);
+      x = graph_.add_windows(name + ".windows", convolution.windows, x);
+      x = graph_.add_linear(name, convolution.linear, x);
+      x = graph_.add(name + ".activation", ActivationNode{convolution.activation}, {x});
+    }
     if (spec_.input) {
       x = graph_.add_linear("input", *spec_.input, x);
       if (spec_.embedding_scale != 1.0) {
@@ -179,7 +227,7 @@ class TransformerGraph {
       }
     }
     if (spec_.position_embedding) x = add_positions(x);
-    return normed("embedding_norm", spec_.embedding_norm, x);
+    return normed(prefix_ + "embedding_norm", spec_.embedding_norm, x);
   }
 
   ValueId add_logits(ValueId x) {
@@ -234,13 +282,32 @@ class TransformerGraph {
     return graph_.add(is_last ? "normalize" : name + ".normalize", RowFunctionNode{}, {x});
   }
 
-  const TransformerSpec& spec_;
-  std::shared_ptr<const AttentionBias> terms_;  // of all layers
-  Graph graph_;
+  const StackSpec& spec_;
+  Graph& graph_;
+  const uint32_t input_, axis_;
+  const std::string prefix_;
+  const std::optional<ValueId> encoded_;
+  std::shared_ptr<const AttentionBias> terms_;  // of all layers, or of the last one
 };
 
 }  // namespace
 
-Graph build_graph(const TransformerSpec& spec) { return TransformerGraph(spec).build(); }
+Graph build_graph(const TransformerSpec& spec) {
+  Graph graph;
+  graph.architecture = spec.architecture;
+  graph.labels = spec.labels;
+  graph.output = TransformerGraph({spec}, graph, 0, "", {}).add_output();
+  return graph;
+}
+
+Graph build_graph(const EncoderDecoderSpec& spec) {
+  Graph graph;
+  graph.architecture = spec.decoder.architecture;
+  if (!spec.encoder.convolutions.empty()) graph.array_flags |= kTakesColumnsFirst;
+  const ValueId encoded = TransformerGraph(spec.encoder, graph, 0, "encoder.", {}).add_rows();
+  const uint32_t input = graph.add_input("");
+  graph.output = TransformerGraph(spec.decoder, graph, input, "decoder.", encoded).add_output();
+  return graph;
+}
 
 }  // namespace arenite::convert

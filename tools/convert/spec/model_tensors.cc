@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -315,18 +316,44 @@ NormSpec ModelTensors::norm(const std::string& name, uint32_t features, double e
           .epsilon = epsilon};
 }
 
-WeightRef ModelTensors::tied_embedding(const std::string& embedding, const std::string& head,
-                                       uint32_t rows, uint32_t columns) {
-  if (!has(head)) return matrix(embedding, rows, columns);
-  if (!has(embedding)) return matrix(head, rows, columns);
-  WeightRef weight = matrix(embedding, rows, columns);
-  if (weight.load() != matrix(head, rows, columns).load()) {
-    throw InputError(
-        "{}: {} and {} differ, though the model ties them: expected equal tensors, or "
-        "tie_word_embeddings false in the config",
-        quote(source()), quote(full_name(embedding)), quote(full_name(head)));
+WeightRef ModelTensors::tied(const std::vector<std::string>& names, uint32_t rows,
+                             uint32_t columns) {
+  std::optional<WeightRef> first;
+  for (const std::string& name : names) {
+    if (!has(name)) continue;
+    const WeightRef weight = matrix(name, rows, columns);
+    if (first && first->load() != weight.load()) {
+      throw InputError(
+          "{}: {} and {} differ, though the model ties them: expected equal tensors, or "
+          "tie_word_embeddings false in the config",
+          quote(source()), quote(first->name), quote(weight.name));
+    }
+    if (!first) first = weight;
   }
-  return weight;
+  return first ? *first : matrix(names.front(), rows, columns);
+}
+
+LinearSpec ModelTensors::convolution(const std::string& name, uint32_t outputs, uint32_t inputs,
+                                     const std::vector<uint64_t>& kernel, Presence bias) {
+  std::vector<uint64_t> shape = {outputs, inputs};
+  shape.insert(shape.end(), kernel.begin(), kernel.end());
+  const auto places = static_cast<uint32_t>(
+      std::accumulate(kernel.begin(), kernel.end(), uint64_t{1}, std::multiplies<>()));
+  LinearSpec linear = {
+      {.name = full_name(name), .rows = outputs, .columns = places * inputs, .load = {}},
+      vector(name + ".bias", outputs, bias)};
+  const StoredTensor* tensor = take(name + ".weight", shape, Presence::kRequired);
+  if (tensor == nullptr) return linear;
+  linear.weight = weight_of(*tensor, outputs, places * inputs);
+  change_load(linear.weight, [=](const auto& stored) {
+    auto values = stored;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t place = i % places, input = i / places % inputs, output = i / places / inputs;
+      values[(output * places + place) * inputs + input] = stored[i];
+    }
+    return values;
+  });
+  return linear;
 }
 
 void ModelTensors::pass_over_all(std::string_view prefix) {
@@ -381,14 +408,12 @@ class LayerReader {
         is_first_(index == 0) {}
 
   LayerSpec run() {
-    const uint32_t query_rows = spec_.heads * spec_.head_dim;
     LayerSpec layer;
     layer.parallel_residual = settings_.is_parallel;
     if (!is_first_ || !settings_.lacks_first_norm) {
       layer.attention_norm = norm(names_.attention_norm);
     }
-    read_projections(layer, query_rows);
-    layer.output = linear(names_.output, spec_.model_dim, query_rows, settings_.output_bias);
+    read_attention(layer);
     if (settings_.has_head_norms) {
       const bool of_rows = settings_.has_row_norms;
       layer.query_norm = norm(names_.query_norm, (of_rows ? spec_.heads : 1) * spec_.head_dim);
@@ -398,6 +423,13 @@ class LayerReader {
     layer.mlp_norm = norm(names_.mlp_norm);
     layer.mlp_out_norm = norm(names_.mlp_out_norm);
     read_mlp(layer);
+    return layer;
+  }
+
+  LayerSpec attention_alone() {
+    LayerSpec layer;
+    layer.attention_norm = norm(names_.attention_norm);
+    read_attention(layer);
     return layer;
   }
 
@@ -425,27 +457,34 @@ class LayerReader {
   }
 
   // Reads one projection, or stacks those of all heads.
-  LinearSpec projection(const char* part, uint32_t rows) {
+  LinearSpec projection(const char* part, uint32_t rows, Presence bias) {
     if (std::string_view(part).find("{}") == std::string_view::npos) {
-      return linear(part, rows, spec_.model_dim, settings_.qkv_bias);
+      return linear(part, rows, spec_.model_dim, bias);
     }
     std::vector<LinearSpec> heads;
     for (uint32_t i = 0; i < rows / spec_.head_dim; ++i) {
-      heads.push_back(linear(fmt::format(fmt::runtime(part), i), spec_.head_dim, spec_.model_dim,
-                             settings_.qkv_bias));
+      heads.push_back(
+          linear(fmt::format(fmt::runtime(part), i), spec_.head_dim, spec_.model_dim, bias));
     }
     return heads.size() == 1 ? std::move(heads[0]) : stack_rows(std::move(heads));
   }
 
+  void read_attention(LayerSpec& layer) {
+    const uint32_t query_rows = spec_.heads * spec_.head_dim;
+    read_projections(layer, query_rows);
+    layer.output = linear(names_.output, spec_.model_dim, query_rows, settings_.output_bias);
+  }
+
   void read_projections(LayerSpec& layer, uint32_t query_rows) {
     const uint32_t key_rows = spec_.kv_heads * spec_.head_dim;
+    const Presence bias = settings_.qkv_bias;
     if (names_.fused == nullptr) {
-      layer.query = projection(names_.query, query_rows);
-      layer.key = projection(names_.key, key_rows);
-      layer.value = projection(names_.value, key_rows);
+      layer.query = projection(names_.query, query_rows, bias);
+      layer.key = projection(names_.key, key_rows, names_.lacks_key_bias ? Presence::kNone : bias);
+      layer.value = projection(names_.value, key_rows, bias);
       return;
     }
-    const LinearSpec fused = projection(names_.fused, query_rows + 2 * key_rows);
+    const LinearSpec fused = projection(names_.fused, query_rows + 2 * key_rows, bias);
     if (names_.fused_rows == FusedRows::kBlocks) {
       return split_fused(layer, fused, query_rows, key_rows);
     }
@@ -524,6 +563,16 @@ void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames&
     const uint32_t window = settings.windows.empty() ? 0 : settings.windows[i];
     if (window < spec.positions_max) spec.layers[i].window = window;
   }
+}
+
+std::vector<LayerSpec> read_attentions(ModelTensors& tensors, const TransformerSpec& spec,
+                                       const LayerNames& names, const LayerSettings& settings,
+                                       const std::string& list, uint32_t count) {
+  std::vector<LayerSpec> layers;
+  for (uint32_t i = 0; i < count; ++i) {
+    layers.push_back(LayerReader(tensors, spec, names, settings, list, i).attention_alone());
+  }
+  return layers;
 }
 
 // ---- mask buffers ----

@@ -120,10 +120,14 @@ class ModelTensors {
   void pass_over(const std::string& name) { taken_.insert(full_name(name)); }
   void pass_over_all(std::string_view prefix);
 
-  // Takes the output matrix of a model that ties it to its token embedding: `embedding` or `head`,
-  // whichever is stored. Throws InputError if both are stored and differ.
-  WeightRef tied_embedding(const std::string& embedding, const std::string& head, uint32_t rows,
-                           uint32_t columns);
+  // Takes a matrix that the model uses in several places, under the first of `names` that is
+  // stored. Throws InputError if another one is stored and differs.
+  WeightRef tied(const std::vector<std::string>& names, uint32_t rows, uint32_t columns);
+
+  // Takes a convolution of rows or of pixels: a weight [outputs, inputs, kernel...] and a bias.
+  // Returns the weight as [outputs, places of the kernel * inputs].
+  LinearSpec convolution(const std::string& name, uint32_t outputs, uint32_t inputs,
+                         const std::vector<uint64_t>& kernel, Presence bias);
 
   // Returns the full names after the prefix that were neither taken nor ignored.
   std::vector<std::string> rest() const;
@@ -171,6 +175,7 @@ struct LayerNames {
   FusedRows fused_rows = FusedRows::kBlocks;
   bool has_gate_in_up = false;
   bool keeps_inputs_first = false;  // matrices are [inputs, outputs], as in Conv1D
+  bool lacks_key_bias = false;      // whatever queries and values have
 };
 
 // Names in Meta's own checkpoints of Llama, and in those that llama2.c writes.
@@ -214,6 +219,11 @@ NormSpec read_norm(ModelTensors& tensors, const LayerNames& names, const LayerSe
 // the sizes of `spec` are set, including kv_heads.
 void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames& names,
                  const LayerSettings& settings, const std::string& list, uint32_t count);
+
+// Reads the norm and the projections of attention alone, of layers 0 to `count` - 1.
+std::vector<LayerSpec> read_attentions(ModelTensors& tensors, const TransformerSpec& spec,
+                                       const LayerNames& names, const LayerSettings& settings,
+                                       const std::string& list, uint32_t count);
 
 struct MaskBuffer {
   DenseMask dense;

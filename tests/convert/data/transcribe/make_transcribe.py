@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a Whisper of random weights, and what transformers writes of small sounds.
 
-The folder then has what one of a trained model has: the exported program, the tokenizer, the sound
-front end and the settings of generation; and in expected.json tokens and segments of each sound.
+The folder then has what one of a trained model has: config and weights, the tokenizer, the sound
+front end and the settings of generation; the exported program; and in expected.json tokens and
+segments of each sound.
 """
 import json
 import os
@@ -105,6 +106,7 @@ def main():
                  "whisper.pt2")
     with open("tokenizer.json", "w", encoding="utf-8") as file:
         json.dump(json.loads(tokens.to_str()), file, separators=(",", ":"))
+    whisper.save_pretrained(".")
     whisper.generation_config.save_pretrained(".")
     front.save_pretrained(".")
     with open("tokenizer_config.json", "w", encoding="utf-8") as file:

@@ -19,6 +19,7 @@ import random
 import re
 import shutil
 import sys
+import types
 import warnings
 
 os.environ.setdefault("USE_HUB_KERNELS", "0")  # kernels of the hub cannot be exported
@@ -99,11 +100,65 @@ def last_token(model, **inputs):
     return model.score(model.base_model(**inputs, return_dict=False)[0][:, -1])
 
 
+def end_of_text(model, input_ids):
+    # The class of an encoder-decoder looks for the token that ends the text; here it is the last.
+    # Its decoder reads the text one token later.
+    config, embed = model.config, model.get_decoder().embed_tokens
+    starts = {"mbart": config.eos_token_id, "plbart": config.eos_token_id}
+    begin = embed(torch.tensor([[starts.get(config.model_type, config.decoder_start_token_id)]]))
+    pad = torch.nn.functional.pad
+    rows = pad(embed(input_ids)[:, :-1], (0, 0, 1, 0)) + pad(
+        begin, (0, 0, 0, input_ids.shape[1] - 1))
+    hidden = model.base_model(input_ids=input_ids, decoder_inputs_embeds=rows,
+                              return_dict=False)[0]
+    return model.classification_head(hidden[:, -1])
+
+
 def with_lengths(model, input_ids, **inputs):
     # XLM derives from the ids which of them are padding, unless it is told: here none is.
     lengths = input_ids.new_full((1,), input_ids.shape[1])
     return first(model, input_ids=input_ids, lengths=lengths,
                  attention_mask=torch.ones_like(input_ids), **inputs)
+
+
+def masked_attention(self, hidden_states, is_index_global_attn, **_):
+    """What Longformer's attention computes in chunks, with a mask of its window."""
+    shape = (*hidden_states.shape[:2], self.num_heads, self.head_dim)
+
+    def attend(query, key, value, hidden):
+        q, k, v = (part(hidden_states).view(shape).transpose(1, 2) for part in (query, key, value))
+        scores = (q @ k.mT * self.head_dim ** -0.5).masked_fill(hidden, float("-inf"))
+        return scores.softmax(-1) @ v
+
+    places = torch.arange(shape[1])
+    far = (places[None] - places[:, None]).abs() > self.one_sided_attn_window_size
+    seen = is_index_global_attn[:, None]
+    local = attend(self.query, self.key, self.value, (far & ~seen)[:, None])
+    of_all = attend(self.query_global, self.key_global, self.value_global, far & False)
+    made = local + (of_all - local) * seen[..., None]
+    return (made.transpose(1, 2).flatten(2),)
+
+
+def without_chunks(model, **inputs):
+    changed = {"forward": [part for part in model.modules()
+                           if hasattr(part, "one_sided_attn_window_size")],
+               "_pad_to_window_size": [part for part in model.modules()
+                                       if hasattr(part, "_pad_to_window_size")]}
+    for part in changed["forward"]:
+        part.forward = types.MethodType(masked_attention, part)
+    for part in changed["_pad_to_window_size"]:
+        part._pad_to_window_size = lambda pad_token_id, **given: (0, *given.values())
+    code = sys.modules[type(model).__module__]
+    masks = code.create_bidirectional_mask
+    code.create_bidirectional_mask = (
+        lambda attention_mask, **_: (attention_mask * 0.0)[:, None, None])
+    try:
+        return first(model, **inputs)
+    finally:
+        code.create_bidirectional_mask = masks
+        for name, parts in changed.items():
+            for part in parts:
+                delattr(part, name)
 
 
 def part(name):
@@ -249,6 +304,10 @@ def load_source(where, task, trust):
         source.call, source.reference, source.ends_with = clip_text, first, ends_with
     elif name.endswith("ForQuestionAnswering"):
         source.call = answers
+    elif name.endswith("ForSequenceClassification") and config.is_encoder_decoder:
+        source.call, source.reference, source.ends_with = end_of_text, first, ends_with
+    elif any(hasattr(part, "one_sided_attn_window_size") for part in model.modules()):
+        source.call, source.reference = without_chunks, first
     elif "lengths" in inspect.signature(model.forward).parameters:
         source.call, source.reference = with_lengths, first
     elif name.endswith("ForMultipleChoice"):
@@ -314,7 +373,8 @@ class Inputs:
                 self.most["token_type_ids"] = self.context
         if main in self.shapes and main != "pixel_values" and settings:
             source.options["sound"] = "preprocessor_config.json"
-        if config.is_encoder_decoder and "decoder_input_ids" in names:
+        has_decoder = config.is_encoder_decoder and "decoder_input_ids" in names
+        if has_decoder and source.call is not end_of_text:
             self.most["decoder_input_ids"] = self.context
         special = {value for part_of in (config, getattr(config, "text_config", config))
                    for name, value in part_of.to_dict().items() if name.endswith("token_id")}

@@ -86,16 +86,16 @@ enum class ScoreTerms : uint8_t {
   // ends the first or last bias applies.
   kQueries,
   kQueriesBefore,  // as kQueries, with distance 0 last
+  // Each key's row has biases, too, in the order of kQueries.
+  kQueriesAndKeys,
 };
-inline constexpr ScoreTerms kLastScoreTerms = ScoreTerms::kQueriesBefore;
-inline constexpr const char* kScoreTermsNames[] = {"slopes", "distances", "pairs", "queries",
-                                                   "queries_before"};
+inline constexpr ScoreTerms kLastScoreTerms = ScoreTerms::kQueriesAndKeys;
+inline constexpr const char* kScoreTermsNames[] = {"slopes",  "distances",      "pairs",
+                                                   "queries", "queries_before", "queries_and_keys"};
 constexpr bool is_table(ScoreTerms kind) {
   return kind == ScoreTerms::kDistances || kind == ScoreTerms::kPairs;
 }
-constexpr bool is_of_queries(ScoreTerms kind) {
-  return kind == ScoreTerms::kQueries || kind == ScoreTerms::kQueriesBefore;
-}
+constexpr bool is_of_queries(ScoreTerms kind) { return kind >= ScoreTerms::kQueries; }
 
 // How rows are selected or pooled: the requested rows, one row per sequence, a reshape between wide
 // and narrow rows, a transpose, or a list of rows.

@@ -121,6 +121,11 @@ bool brings_terms(const OpCheck& check) {
          is_of_queries(check.op.choice<ScoreTerms>(AttentionOp::kTermsBy));
 }
 
+bool brings_terms_of_keys(const OpCheck& check) {
+  return linked(Need::kQueryTerms) &&
+         check.op.choice<ScoreTerms>(AttentionOp::kTermsBy) == ScoreTerms::kQueriesAndKeys;
+}
+
 bool verify_terms(const OpCheck& check, uint32_t heads) {
   if constexpr (kTermsByRow.type != NumberType::kNone) {
     const auto kind = check.op.choice<ScoreTerms>(AttentionOp::kTermsBy);
@@ -139,14 +144,17 @@ bool verify_terms(const OpCheck& check, uint32_t heads) {
   return !check.has(AttentionOp::kTerms) || check.vector(AttentionOp::kTerms, heads);
 }
 
-// Checks the width of the queries: heads * head_dim, followed by at least one attention bias for
-// each head if queries include biases.
-bool verify_queries(const OpCheck& check, uint32_t heads, uint32_t head_dim) {
-  if (!brings_terms(check)) return head_dim == 0 || check.width(kQuery, Checked(heads) * head_dim);
-  const Checked width = Checked(heads) * head_dim;
-  const uint32_t found = check.op.views[kQuery].width;
+// Checks the width of an operand: `width`, followed by at least one attention bias for each head.
+bool verify_width_with_terms(const OpCheck& check, Operand operand, Checked width, uint32_t heads) {
+  const uint32_t found = check.op.views[operand].width;
   if (found > width.value() && (found - width.value()) % heads == 0) return true;
-  return check.width(kQuery, width + heads);
+  return check.width(operand, width + heads);
+}
+
+bool verify_queries(const OpCheck& check, uint32_t heads, uint32_t head_dim) {
+  const Checked width = Checked(heads) * head_dim;
+  if (brings_terms(check)) return verify_width_with_terms(check, kQuery, width, heads);
+  return head_dim == 0 || check.width(kQuery, width);
 }
 
 bool verify_sinks(const OpCheck& check, uint32_t heads) {
@@ -163,6 +171,20 @@ bool verify_axis_of_cache(const OpCheck& check, const CacheView& cache) {
 }
 bool verify_new_keys(const OpCheck& check, const CacheShape& shape) {
   return (shape.head_dim == 0 || check.width(kKey, Checked(shape.kv_heads) * shape.head_dim)) &&
+         check.width(kValue, Checked(shape.kv_heads) * shape.value_dim);
+}
+
+// Checks keys that bring their attention biases: these are not cached, so the op must get all keys
+// that its queries see.
+bool verify_keys_with_terms(const OpCheck& check, const CacheView& cache, uint32_t heads) {
+  const MaskRecord& mask = check.model.mask_record(check.op.numbers[AttentionOp::kMask]);
+  if (check.op.views[kValue].width == 0 || check.axis_of(kOutput) != cache.axis ||
+      !shows_everything(mask)) {
+    return check.refuse("keys bring biases to an op that does not get whole sequences",
+                        check.number_field(AttentionOp::kTermsBy), check.index);
+  }
+  const CacheShape& shape = cache.shape;
+  return verify_width_with_terms(check, kKey, Checked(shape.kv_heads) * shape.head_dim, heads) &&
          check.width(kValue, Checked(shape.kv_heads) * shape.value_dim);
 }
 
@@ -232,8 +254,10 @@ bool verify_attention(const OpCheck& check) {
     return check.refuse("queries or keys without dimensions", check.field(kQuery), check.index,
                         views[kQuery].width, 0);
   }
-  return verify_queries(check, heads, head_dim) &&
-         (is_filled || verify_new_keys(check, cache.shape)) &&
+  const bool keys_fit = brings_terms_of_keys(check)
+                            ? verify_keys_with_terms(check, cache, heads)
+                            : is_filled || verify_new_keys(check, cache.shape);
+  return verify_queries(check, heads, head_dim) && keys_fit &&
          check.width(kOutput, Checked(heads) * cache.shape.value_dim) &&
          verify_terms(check, heads) && verify_sinks(check, heads);
 }

@@ -117,9 +117,22 @@ void weigh_in_integers(const KernelSet& kernels, const Attention& op, const Bloc
   }
 }
 
+// Adds the biases that keys bring. REQUIRES: the block's sequence has a row for each key.
+void add_key_terms(const Block& block, uint32_t index, KeyRange range, float* scores) {
+  const uint32_t count = block.terms.key_count;
+  const size_t column = size_t{block.head_of(index)} * count;
+  for (uint32_t key = range.begin; key < range.end; ++key) {
+    const int64_t place = int64_t{key} - block.position_of(index) + count / 2;
+    const int64_t last = int64_t{count} - 1;
+    const int64_t clamped = place < 0 ? 0 : place < last ? place : last;
+    *scores++ += block.terms.key_rows.row(key)[column + static_cast<size_t>(clamped)];
+  }
+}
+
 [[gnu::noinline]] void add_query_terms(const KernelSet& kernels, const Block& block, uint32_t index,
                                        KeyRange range, float* scores) {
   if (block.terms.rows.data == nullptr) return;
+  if (block.terms.key_rows.data != nullptr) add_key_terms(block, index, range, scores);
   const float* const terms = block.terms.rows.row(index);
   for (uint32_t key = range.begin; key < range.end;) {
     const int64_t place = int64_t{key} - block.position_of(index) + block.terms.centre;
@@ -466,8 +479,11 @@ class HeadBlocks {
     if constexpr (linked(Need::kPairMask)) block.pairs = op_.pairs.of(op_.queries, s);
     if constexpr (linked(Need::kQueryTerms)) {
       const LinkedQueryTerms& all = op_.query_terms;
-      block.terms = {head_rows(all.rows, row, rows, head, all.count, by_head), all.count,
-                     all.centre};
+      block.terms = all;
+      block.terms.rows = head_rows(all.rows, row, rows, head, all.count, by_head);
+      if (all.key_rows.data != nullptr) {
+        block.terms.key_rows.data = all.key_rows.row(op_.keys[s].row_begin);
+      }
     }
     attend(kernels_, op_, block, scratch);
   }

@@ -48,10 +48,13 @@ struct ScoreTable {
 
 // Relative position biases that come with each query, [queries, heads * count]. The query at
 // position i and the key at position j get the head's element j - i + centre, clamped to its ends.
+// Those that come with keys, [keys, heads * key_count], have distance 0 in the middle.
 struct QueryTerms {
   ConstMatrix rows;  // no data: there are none
   uint32_t count = 0;
   uint32_t centre = 0;
+  ConstMatrix key_rows;  // no data: there are none
+  uint32_t key_count = 0;
 };
 
 // Empty stand-ins for builds whose models need no bias tables, caps, sinks or query biases.
@@ -76,9 +79,6 @@ using LinkedSinks = std::conditional_t<linked(Need::kSinks), const float*, NoSin
 struct NoQueryTerms {
   static constexpr ConstMatrix rows = {};
   static constexpr uint32_t count = 0, centre = 0;
-
-  constexpr NoQueryTerms() = default;
-  constexpr NoQueryTerms(const ConstMatrix&, uint32_t, uint32_t) {}
 };
 using LinkedQueryTerms = std::conditional_t<linked(Need::kQueryTerms), QueryTerms, NoQueryTerms>;
 

@@ -118,7 +118,7 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
   row.position = block.position_of(index);
   row.query.data += index * block.query.stride;  // adds 0 to null if there are no queries
   row.output.data = block.output.row(index);
-  row.terms = {{block.terms.rows.row(index), 1}, row.terms.count, row.terms.centre};
+  row.terms.rows = {block.terms.rows.row(index), 1};
   set_range(op.mask, row);
   compute_scores(kernels, op, row, scratch);
   const float factor = softmax_alone(kernels, op, row, scratch.scores + (row.begin - row.origin));

@@ -111,8 +111,8 @@ void set_range(const MaskView& mask, Block& block);
 void compute_scores(const KernelSet& kernels, const Attention& op, const Block& block,
                     const ScoreRows& scratch);
 
-// Adds the biases of a query to its scores for the keys of `range`. `index` is its row in the
-// block. Linked only if a model has such biases.
+// Adds the biases of a query and of keys to its scores for the keys of `range`. `index` is its row
+// in the block. Linked only if a model has such biases.
 void add_query_terms(const KernelSet& kernels, const Block& block, uint32_t index, KeyRange range,
                      float* scores);
 

@@ -66,14 +66,21 @@ LinkedScoreTable score_table(const OpCall& call, uint32_t heads, bool is_cross) 
   return LinkedScoreTable::by_pair(table.f32(), queries, table.columns, by_head);
 }
 
-// Per-query biases follow the queries in the columns of the same rows.
-[[maybe_unused]] inline LinkedQueryTerms query_terms(const Attention& attention, ScoreTerms by) {
-  const uint32_t width = attention.heads * attention.shape.head_dim;
-  const uint32_t columns = attention.query.columns - width;
-  const uint32_t count = columns / attention.heads;
-  const ConstMatrix rows = {attention.query.data + width, attention.query.rows, columns,
-                            attention.query.stride};
-  return {rows, count, by == ScoreTerms::kQueries ? count / 2 : count - 1};
+// Returns the columns of `rows` from `first` on.
+[[maybe_unused]] inline ConstMatrix columns_from(const ConstMatrix& rows, uint32_t first) {
+  return {rows.data + first, rows.rows, rows.columns - first, rows.stride};
+}
+
+// Biases of queries and of keys follow these in the columns of the same rows.
+[[maybe_unused]] inline void take_query_terms(Attention& attention, ScoreTerms by) {
+  const uint32_t dim = attention.shape.head_dim;
+  LinkedQueryTerms& terms = attention.query_terms;
+  terms.rows = columns_from(attention.query, attention.heads * dim);
+  terms.count = terms.rows.columns / attention.heads;
+  terms.centre = by == ScoreTerms::kQueriesBefore ? terms.count - 1 : terms.count / 2;
+  if (by != ScoreTerms::kQueriesAndKeys) return;
+  terms.key_rows = columns_from(attention.key, attention.shape.kv_heads * dim);
+  terms.key_count = terms.key_rows.columns / attention.heads;
 }
 
 // Sets keys and values: new rows and the cache.
@@ -118,13 +125,13 @@ Attention attention_of(const OpCall& call) {
     }
   }
   attention.query = call.input(format::kQuery);
-  if constexpr (linked(Need::kQueryTerms)) {
-    if (is_of_queries(terms_by)) attention.query_terms = query_terms(attention, terms_by);
-  }
   attention.output = call.output;
   attention.scratch = state.scratch();
   attention.queries = state.sequences(call.axis());
   take_keys(call, cache, attention);
+  if constexpr (linked(Need::kQueryTerms)) {
+    if (is_of_queries(terms_by)) take_query_terms(attention, terms_by);
+  }
   return attention;
 }
 

@@ -123,6 +123,7 @@ void write_graphs(const ModelSeeds& seeds) {
       {"turns", graph_of({.causal = true, .turns = 3})},
       {"transposed", graph_of({.fixed = 29})},
       {"query_terms", graph_of({.causal = true, .query_terms = true})},
+      {"key_terms", graph_of({.query_terms = true, .key_terms = true})},
       {"windows", stem_graph(kWholeStem)},
       {"windows_causal", stem_graph(kCausalStem)},
       {"windows_image", image_graph(kPooledStem)},

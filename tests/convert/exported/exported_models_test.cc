@@ -335,9 +335,10 @@ TEST_P(OtherLengths, EqualTheSourceModel) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Exported, OtherLengths,
-                         ::testing::Values("by_distance", "shifted", "gated", "skewed", "in_turn",
-                                           "less_the_largest", "shifts", "padded_ids", "zeroed_ids",
-                                           "key_terms", "waves", "pools", "last_rows", "some_rows",
+                         ::testing::Values("by_distance", "shifted", "gated", "skewed",
+                                           "disentangled", "of_keys", "in_turn", "less_the_largest",
+                                           "shifts", "padded_ids", "zeroed_ids", "key_terms",
+                                           "waves", "pools", "last_rows", "some_rows",
                                            "as_wide_as_long"),
                          [](const auto& info) { return std::string(info.param); });
 

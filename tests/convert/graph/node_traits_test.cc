@@ -49,6 +49,8 @@ std::vector<Kind> kinds() {
   with_terms.terms = std::make_shared<AttentionBias>();
   AttentionNode with_query_terms;
   with_query_terms.query_terms = std::make_shared<const RelativeBias>();
+  AttentionNode with_key_terms;
+  with_key_terms.key_terms = with_query_terms.query_terms;
   return {
       {FeaturesNode{}, false},
       {EmbeddingNode{}, false, {with_positions, EmbeddingNode{.scale = 2.0}}},
@@ -65,7 +67,7 @@ std::vector<Kind> kinds() {
        false,
        {AttentionNode{.heads = 2}, AttentionNode{.scale = 0.5}, AttentionNode{.slopes = {1.0}},
         AttentionNode{.score_cap = 5.0}, AttentionNode{.sinks = {0.0}}, with_terms,
-        with_query_terms}},
+        with_query_terms, with_key_terms}},
       {SelectNode{}, false, {SelectNode{SelectKind::kMean}, SelectNode{SelectKind::kAsAsked, {1}}}},
       {JoinNode{}, false},
       {WindowsNode{}, false, {WindowsNode{{{3}, {}, 1}}}},

@@ -301,6 +301,18 @@ auto set_query_terms(uint32_t columns, bool has_terms) {
   };
 }
 
+// Lets queries and keys bring terms: as many columns more, before those of the values.
+auto set_key_terms(uint32_t columns, uint32_t lookahead) {
+  return [columns, lookahead](Program& p) {
+    set_query_terms(kHeads, false)(p);
+    format::OpView& attention = op(p, kAttention);
+    attention.numbers[format::AttentionOp::kTermsBy] =
+        static_cast<uint32_t>(ScoreTerms::kQueriesAndKeys);
+    attention.views[format::kKey].width += columns;
+    p.masks[0] = convert::band_mask(kUnlimited, lookahead, 0);
+  };
+}
+
 auto set_cap(float cap) {
   return [cap](Program& p) { op(p, kAttention).reals[format::AttentionOp::kScoreCap] = cap; };
 }
@@ -314,7 +326,7 @@ const ProgramRule kScoreRules[] = {
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 1; },
      {"ops.terms", "does not exist", kAttention}},
     {"TermsByWhatIsNotKnown",
-     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 5; },
+     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 6; },
      {"ops.terms_by", "unknown enumerator", kAttention}},
     {"QueriesWithoutTheirTerms",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 3; },
@@ -325,6 +337,12 @@ const ProgramRule kScoreRules[] = {
     {"TermsOfSomeHeads",
      set_query_terms(kHeads - 1, false),
      {"ops.query", "wrong width", kAttention}},
+    {"KeysWithTermsOfSomeHeads",
+     set_key_terms(kHeads - 1, kUnlimited),
+     {"ops.key", "wrong width", kAttention}},
+    {"KeysWithTermsOfSomePositions",
+     set_key_terms(kHeads, 0),
+     {"ops.terms_by", "whole sequences", kAttention}},
     {"DistancesThatEndEarly",
      set_table(kDistances, kHeads, 2 * kLength - 3),
      {"ops.terms", "shorter than the context", kAttention}},

@@ -60,14 +60,26 @@ TEST(OtherRowsFile, RefusesPairMasksOnRowsOfNoInput) {
 
 TEST_P(OtherRows, AgreeWithTheReference) {
   using enum SelectKind;
-  for (const Form& form :
-       {Form{}, Form{false, false, kFirst}, Form{false, false, kFirst, 1},
-        Form{false, false, kMean}, Form{false, false, kMean, 2}, Form{false, false, kMax, 1},
-        Form{true}, Form{false, true, kMean, 1}, kMiddle, Form{false, false, kFirst, 2, true, true},
-        Form{false, true, kMean, 1, true, true}, Form{.turns = 3}, Form{.causal = true, .turns = 2},
-        Form{.rows = kMean, .without = 1, .constants = true}, Form{.query_terms = true},
-        Form{.causal = true, .query_terms = true}, kFixed, Form{.fixed = 1},
-        Form{.rows = kMean, .without = 2, .fixed = 37}}) {
+  for (const Form& form : {Form{},
+                           Form{false, false, kFirst},
+                           Form{false, false, kFirst, 1},
+                           Form{false, false, kMean},
+                           Form{false, false, kMean, 2},
+                           Form{false, false, kMax, 1},
+                           Form{true},
+                           Form{false, true, kMean, 1},
+                           kMiddle,
+                           Form{false, false, kFirst, 2, true, true},
+                           Form{false, true, kMean, 1, true, true},
+                           Form{.turns = 3},
+                           Form{.causal = true, .turns = 2},
+                           Form{.rows = kMean, .without = 1, .constants = true},
+                           Form{.query_terms = true},
+                           Form{.query_terms = true, .key_terms = true},
+                           Form{.causal = true, .query_terms = true},
+                           kFixed,
+                           Form{.fixed = 1},
+                           Form{.rows = kMean, .without = 2, .fixed = 37}}) {
     const TestModel model = load(form);
     const uint32_t tokens = form.tokens(11);
     const std::vector<float> fed = numbers(tokens * model->input_features());
@@ -84,9 +96,10 @@ TEST_P(OtherRows, AgreeWithTheReference) {
 }
 
 TEST_P(OtherRows, GiveTheSameBitsInEveryFormOfBatch) {
-  for (const Form& form : {Form{}, Form{false, false, SelectKind::kMean, 1}, kMiddle,
-                           Form{false, false, SelectKind::kMax, 2, true, true}, Form{.turns = 3},
-                           Form{.query_terms = true}}) {
+  for (const Form& form :
+       {Form{}, Form{false, false, SelectKind::kMean, 1}, kMiddle,
+        Form{false, false, SelectKind::kMax, 2, true, true}, Form{.turns = 3},
+        Form{.query_terms = true}, Form{.query_terms = true, .key_terms = true}}) {
     const TestModel model = load(form);
     constexpr uint32_t kTokens = 9;
     const std::vector<uint32_t> lengths = {4, 0, 9, 1};

@@ -45,6 +45,7 @@ struct Form {
   uint32_t turns = 0;      // parts of each row that attention sees as rows of their own
   bool constants = false;  // of what is left of the joined rows, those before the tokens
   bool query_terms = false;
+  bool key_terms = false;  // beside query_terms
   uint32_t fixed = 0;  // tokens of every sequence; a matrix multiplies its rows, a list takes them
   TensorType mixed_by = TensorType::kF32;  // type of that matrix
 
@@ -156,6 +157,10 @@ inline convert::Graph graph_of(const Form& form) {
   if (form.query_terms) {
     attention.query_terms = relative_bias(graph.rows(graph.axis(x), graph.inputs[0].positions_max));
     inputs.push_back(graph.add_linear("terms", {weight("terms", kWidth, kWidth), {}}, x));
+  }
+  if (form.key_terms) {
+    attention.key_terms = attention.query_terms;
+    inputs.push_back(graph.add_linear("of_keys", {weight("of_keys", kWidth, kWidth), {}}, x));
   }
   x = graph.add("sum", convert::AddNode{},
                 {x, graph.add_attention("attention", attention, inputs)});

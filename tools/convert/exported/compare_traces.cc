@@ -170,8 +170,10 @@ std::string difference(const Graph& a, const Graph& b) {
                      expand_mask(a.masks[attention->mask], attention->terms->positions))) {
       return fmt::format("the attention bias of '{}' differs at another length", first.name);
     }
-    if (attention->query_terms && !begin_alike(*attention->query_terms, *longer.query_terms)) {
-      return fmt::format("the relative bias of '{}' differs at another length", first.name);
+    for (const auto terms : {&AttentionNode::query_terms, &AttentionNode::key_terms}) {
+      if (attention->*terms && !begin_alike(*(attention->*terms), *(longer.*terms))) {
+        return fmt::format("the relative bias of '{}' differs at another length", first.name);
+      }
     }
     const auto rule = mask_rule(a.masks[attention->mask]);
     const auto other = mask_rule(b.masks[longer.mask]);

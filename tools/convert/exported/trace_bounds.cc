@@ -31,6 +31,7 @@ class TraceBounds {
     bound_by_masks();
     bound_by_biases(&AttentionNode::terms);
     bound_by_biases(&AttentionNode::query_terms);
+    bound_by_biases(&AttentionNode::key_terms);
     bound_by_angles();
     return has_concat_rows_;
   }

@@ -695,8 +695,9 @@ Line line_of(const AttentionNode& attention, const Graph& graph) {
                           attention.terms->positions);
   }
   if (attention.query_terms) {
-    scores +=
-        fmt::format(", relative position bias, {} positions", attention.query_terms->positions);
+    scores += fmt::format(", relative position bias{}, {} positions",
+                          attention.key_terms ? " of queries and keys" : "",
+                          attention.query_terms->positions);
   }
   return {"attention", fmt::format("{} heads of {}{}, {}{}, cache {}", heads, attention.value_dim,
                                    factor(attention.scale), describe(graph.masks[attention.mask]),

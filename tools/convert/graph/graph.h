@@ -190,10 +190,10 @@ struct MultiplyNode {};
 // includes one more score per head, which has no value.
 //
 // Inputs are query, key and value, and with query_terms the rows that these terms are computed
-// from. With head_dim = 0 the only input is the value, weighted by the softmax of the mask alone.
-// In cross-attention (queries on another axis than keys and values) every query sees all keys
-// except those that terms by pair hide: the mask is an unlimited band, and there are no slopes or
-// other terms.
+// from, then those of key_terms. With head_dim = 0 the only input is the value, weighted by the
+// softmax of the mask alone. In cross-attention (queries on another axis than keys and values)
+// every query sees all keys except those that terms by pair hide: the mask is an unlimited band,
+// and there are no slopes or other terms.
 struct AttentionNode {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
@@ -204,10 +204,13 @@ struct AttentionNode {
   std::vector<double> slopes{};                       // [heads], or none: ALiBi
   std::shared_ptr<const AttentionBias> terms{};       // instead of slopes, or null
   std::shared_ptr<const RelativeBias> query_terms{};  // instead of both, or null
-  double score_cap = 0.0;                             // 0: none
-  std::vector<double> sinks{};                        // [heads], or none
-  uint32_t cache = 0;      // ops with the same index share keys and values
-  bool is_stored = false;  // all keys and values are stored before the first query is computed
+  // Beside query_terms, which are then there, or null: the same with the key's row,
+  //   bias[h, q, k] = sum over d of key[k, h, d] * table[h, k - q][d] + table[h, k - q][dim]
+  std::shared_ptr<const RelativeBias> key_terms{};
+  double score_cap = 0.0;       // 0: none
+  std::vector<double> sinks{};  // [heads], or none
+  uint32_t cache = 0;           // ops with the same index share keys and values
+  bool is_stored = false;       // all keys and values are stored before the first query is computed
 
   // Whether there are tables, which have a fixed number of positions.
   bool has_tables() const { return terms || query_terms; }
@@ -218,7 +221,7 @@ inline ValueId value_input(const std::vector<ValueId>& inputs) {
   return inputs[inputs.size() == 1 ? 0 : 2];
 }
 
-// Returns the score for a product of query and key, without the mask and `query_terms`.
+// Returns the score for a product of query and key, without the mask and those of rows.
 double whole_score(const AttentionNode& attention, double product, size_t head, size_t query,
                    size_t key);
 

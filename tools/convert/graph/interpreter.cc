@@ -423,12 +423,12 @@ class Interpreter {
     return {values, rows, dim, heads * dim, 1};
   }
 
-  // The attention bias of a query and a key: dot(query's row, table of the distance) + constant.
-  double query_term(const AttentionNode& attention, const Node& node, size_t head, size_t query,
-                    size_t key) {
-    const RelativeBias& table = *attention.query_terms;
-    const std::span<const double> numbers = table.at(head, table.positions - 1 + key - query);
-    const double* const own = input(node, 3).data() + (query * attention.heads + head) * table.dim;
+  // The attention bias of a query and a key `distance` rows later: dot(row of one of them, table
+  // of the distance) + constant. `rows` are those of all queries or keys.
+  static double row_term(const RelativeBias& table, const Rows& rows, size_t heads, size_t head,
+                         size_t row, size_t distance) {
+    const std::span<const double> numbers = table.at(head, table.positions - 1 + distance);
+    const double* const own = rows.data() + (row * heads + head) * table.dim;
     return std::inner_product(own, own + table.dim, numbers.begin(), numbers.back());
   }
 
@@ -461,7 +461,14 @@ class Interpreter {
         continue;
       }
       scores[i] = whole_score(attention, scores[i], of.head, row, k);
-      if (attention.query_terms) scores[i] += query_term(attention, node, of.head, row, k);
+      if (attention.query_terms) {
+        scores[i] += row_term(*attention.query_terms, input(node, 3), attention.heads, of.head, row,
+                              k - row);
+      }
+      if (attention.key_terms) {
+        scores[i] +=
+            row_term(*attention.key_terms, input(node, 4), attention.heads, of.head, k, k - row);
+      }
       result_.largest_score = std::max(result_.largest_score, magnitudes[i] * attention.scale);
     }
     return scores;

@@ -173,7 +173,8 @@ struct NodeTraits<AttentionNode> : WithoutWeights<false> {
     return a.heads == b.heads && a.kv_heads == b.kv_heads && are_near(a.scale, b.scale, 1e-9) &&
            are_near(a.score_cap, b.score_cap, 1e-9) && are_near(a.slopes, b.slopes, 1e-6) &&
            are_near(a.sinks, b.sinks, 1e-6) && (a.terms != nullptr) == (b.terms != nullptr) &&
-           (a.query_terms != nullptr) == (b.query_terms != nullptr);
+           (a.query_terms != nullptr) == (b.query_terms != nullptr) &&
+           (a.key_terms != nullptr) == (b.key_terms != nullptr);
   }
 };
 

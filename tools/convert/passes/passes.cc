@@ -290,8 +290,8 @@ std::vector<ValueId> path_of_query(const Graph& graph, ValueId attention) {
 // before the first query is computed.
 bool may_be_stored(const Graph& graph, ValueId value) {
   const auto* attention = graph.as<AttentionNode>(value);
-  if (attention == nullptr || attention->head_dim == 0 || graph.is_cross_attention(value) ||
-      convert::is_causal(graph.masks[attention->mask])) {
+  if (attention == nullptr || attention->head_dim == 0 || attention->key_terms ||
+      graph.is_cross_attention(value) || convert::is_causal(graph.masks[attention->mask])) {
     return false;
   }
   const std::vector<ValueId>& inputs = graph.node(value).inputs;

@@ -655,31 +655,51 @@ class Lowering {
     program_.add_op(name(value), sum_op(first, second, sum));
   }
 
-  // Adds a slot with the queries and their terms, which linear layers compute, one for each head.
-  void add_query_terms(ValueId value, const AttentionNode& attention, AttentionParts& parts) {
-    const CompiledMask& mask = program_.masks[attention.mask];
-    const bool is_before = mask.kind == MaskKind::kBand && mask.lookahead == 0;
-    const RelativeBias table = without_equal_ends(*attention.query_terms);
+  // Queries or keys that get terms: their index among the inputs of attention, and the index of the
+  // rows that terms are computed from.
+  struct TermSource {
+    const char* name;
+    size_t rows, from;
+    double scale;
+  };
+
+  // Adds a slot with queries or keys and their terms, which linear layers compute, one for each
+  // head.
+  ColumnView with_terms(ValueId value, const RelativeBias& all, const TermSource& source,
+                        bool is_before) {
+    const auto& attention = *graph_.as<AttentionNode>(value);
+    const RelativeBias table = without_equal_ends(all);
     const uint32_t count = is_before ? table.positions : 2 * table.positions - 1;
-    const uint32_t width = graph_.width(graph_.node(value).inputs[0]);
+    const uint32_t width = graph_.width(graph_.node(value).inputs[source.rows]);
     const uint32_t slot = program_.add_slot(width + attention.heads * count, axis_of(value));
-    program_.add_op(name(value) + ".queries",
-                    activation_op(Activation::kScale, static_cast<float>(attention.scale),
-                                  parts.query, {}, {slot, 0, width}));
-    ColumnView from = input(value, 3);
+    program_.add_op(
+        name(value) + source.name,
+        activation_op(Activation::kScale, static_cast<float>(source.scale),
+                      view(graph_.node(value).inputs[source.rows]), {}, {slot, 0, width}));
+    ColumnView from = input(value, source.from);
     from.width = table.dim;
     ColumnView to = {slot, width, count};
     uint32_t matrix = 0;
     for (uint32_t head = 0; head < attention.heads; ++head) {
-      const std::string layer = name(value) + ".terms." + std::to_string(head);
+      const std::string layer = name(value) + source.name + ".terms." + std::to_string(head);
       if (head < table.heads)
         matrix = program_.add_matrix(layer, {{query_terms_layer(table, head, count)}});
       program_.add_op(layer, linear_op(from, to, matrix));
       from.column += from.width;
       to.column += to.width;
     }
-    parts.query = program_.whole(slot);
+    return program_.whole(slot);
+  }
+
+  void add_query_terms(ValueId value, const AttentionNode& attention, AttentionParts& parts) {
+    const CompiledMask& mask = program_.masks[attention.mask];
+    const bool is_before = mask.kind == MaskKind::kBand && mask.lookahead == 0;
+    parts.query =
+        with_terms(value, *attention.query_terms, {".queries", 0, 3, attention.scale}, is_before);
     parts.terms_by = is_before ? ScoreTerms::kQueriesBefore : ScoreTerms::kQueries;
+    if (!attention.key_terms) return;
+    parts.key = with_terms(value, *attention.key_terms, {".keys", 1, 4, 1.0}, false);
+    parts.terms_by = ScoreTerms::kQueriesAndKeys;
   }
 
   void emit(ValueId value, const AttentionNode& attention) {
@@ -695,7 +715,6 @@ class Lowering {
     }
     AttentionParts parts;
     if (inputs.size() != 1) parts.query = view(inputs[0]);
-    if (attention.query_terms) add_query_terms(value, attention, parts);
     if (is_stored(value)) {
       parts.cache = stores_.at({inputs[1], inputs[2]}).cache;
     } else {
@@ -703,6 +722,7 @@ class Lowering {
       parts.value = view(value_input(inputs));
       parts.cache = caches_.at(kept);
     }
+    if (attention.query_terms) add_query_terms(value, attention, parts);
     parts.output = result(value);
     parts.mask = attention.mask;
     if (!attention.slopes.empty()) {

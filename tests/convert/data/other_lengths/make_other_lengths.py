@@ -247,13 +247,49 @@ class Skewed(QueryTerms):
         return (q @ k.mT + terms).masked_fill(hidden, float("-inf"))
 
 
+class OfKeys(QueryTerms):
+    """Products of keys with embeddings of distances: DeBERTa's position-to-content scores."""
+
+    BUCKETS = 6
+
+    def __init__(self):
+        super().__init__()
+        self.of_keys = nn.Parameter(torch.zeros(HEADS, 2 * self.BUCKETS, WIDTH // HEADS))
+        self.of_queries = nn.Parameter(torch.zeros(HEADS, 2 * self.BUCKETS, WIDTH // HEADS))
+
+    def buckets(self, n):
+        places = torch.arange(n)
+        distances = (places[:, None] - places[None]).clamp(1 - self.BUCKETS, self.BUCKETS)
+        return (distances + self.BUCKETS - 1).expand(1, HEADS, n, n)
+
+    def of(self, rows, table, buckets):
+        return (rows @ table.mT / 2.5).gather(-1, buckets)
+
+    def scores(self, q, k, x):
+        buckets = self.buckets(x.shape[1])
+        return q @ k.mT + self.of(k, self.of_keys, buckets.mT).mT
+
+
+class Disentangled(OfKeys):
+    """Terms of queries and of keys, added to each other first."""
+
+    def scores(self, q, k, x):
+        buckets = self.buckets(x.shape[1])
+        terms = 0 + self.of(q, self.of_queries, buckets)
+        terms += self.of(k, self.of_keys, buckets.mT).mT
+        return (q @ k.mT + terms) * 0.7
+
+
 # The most tokens, where the export says it.
-DYNAMIC = {"by_distance": 64, "shifted": 64, "gated": 64, "skewed": 40}
+DYNAMIC = {"by_distance": 64, "shifted": 64, "gated": 64, "skewed": 40, "disentangled": 64,
+           "of_keys": 64}
 MODELS = {
     "by_distance": ByDistance,
     "shifted": Shifted,
     "gated": Gated,
     "skewed": Skewed,
+    "disentangled": Disentangled,
+    "of_keys": OfKeys,
     "in_turn": InTurn,
     "less_the_largest": LessTheLargest,
     "shifts": Shifts,

@@ -287,7 +287,7 @@ class AttentionBuilder {
         inputs.push_back(gathered(flat(run_keys, group), keys_, {}));
       }
       inputs.push_back(gathered(flat(run_values, group), keys_, {}));
-      if (scores_.query_terms) add_query_terms(queries, attention, inputs);
+      if (scores_.query_terms) add_query_terms(queries, keys, attention, inputs);
       contexts.push_back(constants_ != 0 ? add_with_constants_first(attention, std::move(inputs))
                                          : graph_.add_attention(builder_.name, attention, inputs));
     }
@@ -303,9 +303,9 @@ class AttentionBuilder {
     int64_t rows = 0;
   };
 
-  // Adds the table of a relative position bias to the node, and the columns it is multiplied by as
-  // an input.
-  void add_query_terms(const Heads& queries, AttentionNode& attention,
+  // Adds the tables of a relative position bias to the node, and the columns they are multiplied by
+  // as inputs.
+  void add_query_terms(const Heads& queries, const Heads& keys, AttentionNode& attention,
                        std::vector<ValueId>& inputs) {
     refuse_op_if(is_cross(), kOtherRows);
     refuse_op_if(attention.terms || !attention.slopes.empty() || attention.heads != masks_.size(),
@@ -314,6 +314,13 @@ class AttentionBuilder {
     QueryTermsFound own = read_query_terms(builder_, scores_, order_, queries);
     attention.query_terms = std::make_shared<const RelativeBias>(std::move(own.table));
     inputs.push_back(gathered(flat(own.columns, 1), queries_, {}));
+    QueryTermsFound of_keys = read_query_terms(builder_, scores_, order_, keys, true);
+    if (of_keys.table.dim == 0) return;
+    refuse_op_if(!sees_all_keys(),
+                 "keys add a relative position bias to scores that are masked; expected attention "
+                 "in both directions, as such keys cannot be cached");
+    attention.key_terms = std::make_shared<const RelativeBias>(std::move(of_keys.table));
+    inputs.push_back(gathered(flat(of_keys.columns, 1), keys_, {}));
   }
 
   uint32_t row_axis_of(const LinearExprRef& value) const {

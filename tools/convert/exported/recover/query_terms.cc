@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a relative position bias: each query adds an element to the score of a key at each
-// distance. Shifts, gathers and products end in the same element ids, so these determine the
-// columns and the table:
+// distance, or each key to that of a query. Shifts, gathers and products end in the same element
+// ids, so these determine the columns and the table:
 //
-//   score[query, key] += sum over c of query_row[c] * table[key - query][c] + constant[key - query]
+//   score[query, key] += sum over c of row[c] * table[key - query][c] + constant[key - query]
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -25,8 +25,8 @@ constexpr const char* kNoDistances =
     "the bias that a query adds to scores is not a relative position bias; expected the same "
     "multiples of the query's columns for all keys at one distance";
 
-// The addends of one score: a column of the query's row with its factor for each term, and a
-// constant. A column of producer 0 means no addend.
+// The addends of one score: a column of a row with its factor for each term, and a constant. A
+// column of producer 0 means no addend.
 struct Addend {
   std::vector<std::pair<Column, double>> parts;
   double constant = 0.0;
@@ -42,13 +42,29 @@ struct Addend {
   }
 };
 
+// Whether a term [..., queries, keys] has elements of the key's row: if so, those of the first key
+// are in one row.
+bool is_of_key_rows(const GraphBuilder& builder, const LinearExpr& all, const Term& term) {
+  const int64_t first = term.places.at(0);
+  const int64_t next = term.places.at(static_cast<size_t>(all.shape.back()));
+  return builder.is_node(first) && builder.is_node(next) &&
+         producer_of(first) == producer_of(next) && builder.row_of(first) == builder.row_of(next);
+}
+
 class TermReader {
  public:
-  TermReader(GraphBuilder& builder, const Scores& scores, std::span<const HeadPlace> order)
+  // Reads the terms of keys, or those of queries and the constants.
+  TermReader(GraphBuilder& builder, const Scores& scores, std::span<const HeadPlace> order,
+             bool of_keys)
       : builder_(builder),
-        terms_(*scores.query_terms),
+        of_keys_(of_keys),
+        terms_{scores.query_terms->shape, {}},
         tokens_(static_cast<size_t>(terms_.shape.back())),
         distances_(2 * tokens_ - 1) {
+    for (const Term& term : scores.query_terms->terms) {
+      if (is_of_key_rows(builder, terms_, term) == of_keys) terms_.terms.push_back(term);
+    }
+    if (terms_.terms.empty()) return;
     for (const HeadPlace& place : order) heads_ = std::max<size_t>(heads_, place.second + 1);
     refuse_op_if(heads_ * distances_ > kTermNumbersMax, kNoDistances);
     addends_.resize(heads_ * distances_);
@@ -59,6 +75,7 @@ class TermReader {
     // Columns that differ between distances are results of a linear layer, whose weights go into
     // the table.
     const size_t count = terms_.terms.size();
+    if (count == 0) return without_terms(queries);
     std::vector<bool> varies(count, false);
     // First column seen, by head and term.
     std::map<std::pair<size_t, size_t>, Column> first_columns;
@@ -117,6 +134,13 @@ class TermReader {
   }
 
  private:
+  QueryTermsFound without_terms(std::span<const std::vector<Column>> queries) const {
+    const uint32_t dim = of_keys_ ? 0 : static_cast<uint32_t>(queries[0].size());
+    return {{queries.begin(), queries.end()},
+            {1, static_cast<uint32_t>(tokens_), dim,
+             std::vector<double>(distances_ * (dim + size_t{1}), 0.0)}};
+  }
+
   // Reads the addend of each visible key. Throws NotRecognised if keys at one distance differ.
   void read_addends(const Scores& scores, std::span<const HeadPlace> order) {
     const size_t square = tokens_ * tokens_;
@@ -127,13 +151,14 @@ class TermReader {
       if (!added.empty() && !(added[i] > kHiddenScoreMax)) continue;
       const HeadPlace& place = order[i / square];
       auto& known = addends_[place.second * distances_ + tokens_ - 1 + key - query];
-      Addend found = addend(i, place.first, query);
+      Addend found = addend(i, place.first, of_keys_ ? key : query);
       refuse_op_if(known && !known->is_near(found), kNoDistances);
       if (!known) known = std::move(found);
     }
   }
 
-  Addend addend(size_t i, uint32_t sequence, size_t query) {
+  // Returns the addend of score `i`, of row `row` of the sequence.
+  Addend addend(size_t i, uint32_t sequence, size_t row) {
     Addend found;
     const uint32_t tokens = builder_.sizes.tokens;
     for (const Term& term : terms_.terms) {
@@ -148,7 +173,7 @@ class TermReader {
         found.constant += factor * known->second[static_cast<size_t>(index_of(number))];
         continue;
       }
-      const size_t place = size_t{tokens} - tokens_ + query;
+      const size_t place = size_t{tokens} - tokens_ + row;
       refuse_op_if(from.kind != Producer::Kind::kNode || from.rows != builder_.sizes.rows() ||
                        builder_.row_of(number) != size_t{sequence} * tokens + place,
                    kNoDistances);
@@ -239,7 +264,8 @@ class TermReader {
   }
 
   GraphBuilder& builder_;
-  const LinearExpr& terms_;
+  const bool of_keys_;
+  LinearExpr terms_;
   const size_t tokens_, distances_;
   size_t heads_ = 0;
   std::vector<std::optional<Addend>> addends_;  // of each head and distance
@@ -250,7 +276,7 @@ class TermReader {
 
 }  // namespace
 
-bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value) {
+bool is_of_rows(const GraphBuilder& builder, const LinearExpr& value) {
   const size_t rank = value.shape.size();
   if (rank < 2 || value.shape[rank - 1] != value.shape[rank - 2] || value.shape.back() < 2) {
     return false;
@@ -272,7 +298,7 @@ bool is_of_queries(const GraphBuilder& builder, const LinearExpr& value) {
 
 ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
                            const LinearExprRef& value) {
-  if (scores.sink || scores.zeroed || !scores.query || !is_of_queries(builder, *value) ||
+  if (scores.sink || scores.zeroed || !scores.query || !is_of_rows(builder, *value) ||
       broadcast(scores.shape, value->shape) != scores.shape) {
     return nullptr;
   }
@@ -284,8 +310,8 @@ ScoresRef with_query_terms(const GraphBuilder& builder, const Scores& scores,
 
 QueryTermsFound read_query_terms(GraphBuilder& builder, const Scores& scores,
                                  std::span<const HeadPlace> order,
-                                 std::span<const std::vector<Column>> queries) {
-  return TermReader(builder, scores, order).read(queries);
+                                 std::span<const std::vector<Column>> queries, bool of_keys) {
+  return TermReader(builder, scores, order, of_keys).read(queries);
 }
 
 }  // namespace arenite::convert

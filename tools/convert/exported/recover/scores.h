@@ -31,7 +31,7 @@ struct Scores {
   std::optional<Array> head_factors{};  // [..., 1, 1], in addition to the scale
   std::optional<double> tanh_factor{};
   std::optional<Array> added{};  // broadcast to [..., queries, keys]; -infinity hides a key
-  LinearExprRef query_terms{};   // also added: elements of the query's row, [..., queries, keys]
+  LinearExprRef query_terms{};   // also added: elements of rows, [..., queries, keys]
   int64_t positions_max = 0;     // limit from the constants that were added
   bool may_see_nothing = false;  // all keys of a query may be hidden by their ids
   bool has_softmax = false;

@@ -174,6 +174,8 @@ std::optional<TracedValue> sum_op(Tracer& tracer, const Call& call) {
   const char* const constant_name = is_first ? "other" : "self";
   const auto constant = constant_argument(call, constant_name);
   if (!elements || !constant) return std::nullopt;
+  const bool is_plain_sum = (op == "add" || (op == "sub" && is_first)) && !call.has("alpha");
+  if (is_plain_sum && constant->elements() == 1 && constant->to_reals()[0] == 0.0) return elements;
   if (op == "mul" || (op == "div" && is_first)) {
     tracer.builder.limit_positions(positions_max_of(call));
     return scaled(elements, op == "mul" ? *constant : inverse(*constant));
@@ -527,7 +529,7 @@ std::optional<TracedValue> lower_decomposition(Tracer& tracer, const Call& call)
   const TracedValue* mask = value_of(call, "attn_mask");
   if (mask != nullptr && !is_of_ids(tracer.builder, *mask)) {
     const LinearExprRef added = mask->is_constant() ? nullptr : tracer.as_sum(*mask);
-    if (!added || (!is_of_queries(tracer.builder, *added) && !is_of_keys(tracer.builder, *added))) {
+    if (!added || (!is_of_rows(tracer.builder, *added) && !is_of_keys(tracer.builder, *added))) {
       tracer.array_of(*mask);
     }
   }

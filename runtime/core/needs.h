@@ -31,6 +31,8 @@ enum class Need : uint8_t {
   kDepthwise,
   kMaxPool,
   kStore,
+  kTopK,
+  kExperts,
   // Selections, norms and activations, each in the order of its enum in op_kinds.h.
   kSelectAsAsked,
   kSelectFirst,
@@ -69,6 +71,7 @@ enum class Need : uint8_t {
   kReciprocal,
   kLog,
   kSin,
+  kAtMost,
   // Mask kinds other than bands.
   kStripMask,
   kTileMask,
@@ -123,7 +126,7 @@ struct NeedNames {
 };
 inline constexpr const char* kPlainOpNames[] = {"linear",   "attention", "embedding",   "rope",
                                                 "add",      "join",      "convolution", "depthwise",
-                                                "max_pool", "store"};
+                                                "max_pool", "store",     "top_k",       "experts"};
 inline constexpr const char* kMaskNeedNames[] = {"strip", "tiles", "pairs"};
 inline constexpr const char* kWeightNeedNames[] = {name(TensorType::kW8), name(TensorType::kQ8),
                                                    name(TensorType::kQ4)};
@@ -213,7 +216,7 @@ inline constexpr NeedSet kActivationNeeds =
     set_of(Need::kRelu, Need::kGeluErf, Need::kGeluTanh, Need::kSilu, Need::kSoftCap, Need::kTanh,
            Need::kSigmoid, Need::kScale, Need::kLeakyRelu, Need::kElu, Need::kSoftplus, Need::kMish,
            Need::kHardSwish, Need::kClamp, Need::kExp, Need::kSqrt, Need::kReciprocal, Need::kLog,
-           Need::kSin);
+           Need::kSin, Need::kAtMost);
 inline constexpr bool kNormsLinked = kLinked.has_any(kNormNeeds);
 inline constexpr bool kActivationsLinked = kLinked.has_any(kActivationNeeds);
 inline constexpr bool kMeansLinked = any_linked(Need::kSelectMean, Need::kSelectMeanSqrtLength,

@@ -57,16 +57,18 @@ enum class Activation : uint8_t {
   kReciprocal,  // 1 / (x + parameter)
   kLog,         // log(x + parameter)
   kSin,         // sin(x)
+  kAtMost,      // min(x, parameter)
 };
 inline constexpr const char* kActivationNames[] = {
     "relu",  "gelu_erf",   "gelu_tanh",  "silu",     "soft_cap", "tanh",       "sigmoid",
     "scale", "leaky_relu", "elu",        "softplus", "mish",     "hard_swish", "clamp",
-    "exp",   "sqrt",       "reciprocal", "log",      "sin"};
+    "exp",   "sqrt",       "reciprocal", "log",      "sin",      "at_most"};
 
 constexpr bool has_parameter(Activation kind) {
   return kind == Activation::kSoftCap || kind == Activation::kScale ||
          kind == Activation::kLeakyRelu || kind == Activation::kElu || kind == Activation::kClamp ||
-         kind == Activation::kSqrt || kind == Activation::kReciprocal || kind == Activation::kLog;
+         kind == Activation::kSqrt || kind == Activation::kReciprocal || kind == Activation::kLog ||
+         kind == Activation::kAtMost;
 }
 
 // The cap and its reciprocal are normal floats, since 32-bit ARM flushes subnormal ones to zero.

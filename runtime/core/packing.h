@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "arenite/arena_formula.h"
 #include "arenite/checked_math.h"
 #include "arenite/target.h"
 #include "arenite/tensor_type.h"
@@ -82,6 +83,27 @@ inline constexpr uint32_t kQ4BlockBytes = block_bytes(kWeightTypeRows[3]);
 
 // Bytes of one panel. [[gnu::const]] lets the compiler drop a call whose result is unused.
 [[gnu::const]] Checked panel_bytes(Packing packing, uint32_t inputs);
+
+// Scratch of the op `experts`: bytes for each of its rows, and for each thread (ops/experts.h).
+struct ExpertsScratch {
+  Checked row = 0;     // inputs in int8, if the weights are q8 or q4; the order of the pairs
+  Checked sums = 0;    // of a thread: where the sums begin, after the gathered inputs
+  Checked thread = 0;  // also holds a number for each expert
+};
+constexpr ExpertsScratch experts_scratch(Packing packing, uint32_t experts, uint32_t chosen,
+                                         uint32_t inputs, uint32_t outputs) {
+  const bool rounds_inputs = weight_type(packing.type).rounds_inputs;
+  const uint64_t quantized = rounds_inputs ? quantized_scratch_bytes(inputs) : 0;
+  const Checked gathered = rounds_inputs
+                               ? product_scratch_bytes(packing, inputs)
+                               : Checked(inputs) * (packing.mr * sizeof(float)) + kReadAheadBytes;
+  ExpertsScratch scratch = {(Checked(quantized) + sizeof(uint32_t)) * chosen,
+                            round_up(gathered, 16)};
+  scratch.thread = scratch.sums + (Checked(outputs) + packing.nr) * (packing.mr * sizeof(float));
+  const Checked ends = Checked(experts) * sizeof(uint32_t);
+  if (scratch.thread.value() < ends.value()) scratch.thread = ends;
+  return scratch;
+}
 
 // The byte within the panel and, for q4, the half of the byte, of the weight that multiplies input
 // `input` for the output at `lane`.

@@ -41,8 +41,10 @@ enum class OpKind : uint32_t {
   kDepthwise,
   kMaxPool,
   kStore,
+  kTopK,
+  kExperts,
 };
-inline constexpr uint32_t kOpKinds = 13;
+inline constexpr uint32_t kOpKinds = 15;
 
 // Indices into OpView::views: inputs first, the output last.
 enum Operand : uint8_t {
@@ -50,6 +52,7 @@ enum Operand : uint8_t {
   kOther = 1,
   kOutput = 3,
   kFactor = 1,  // activation
+  kIds = 1,     // experts
   kQuery = 0,   // attention
   kKey = 1,     // attention, store
   kValue = 2,   // attention, store
@@ -93,6 +96,9 @@ struct MaxPoolOp {
 };
 struct StoreOp {
   enum Number : uint8_t { kCache };
+};
+struct ExpertsOp {
+  enum Number : uint8_t { kTensor, kCount };
 };
 inline constexpr uint32_t kOpNumbers = 5;
 inline constexpr uint32_t kOpReals = 1;
@@ -146,8 +152,8 @@ enum class AxisRule : uint8_t {
 
 // The scratch that an op needs. kScores: rows of attention scores, for each thread. kQuantizedRows:
 // the input rows in int8, if the weights are q8 or q4. kWindows: pointers to the rows of each
-// window, for each thread.
-enum class Scratch : uint8_t { kNone, kScores, kQuantizedRows, kWindows };
+// window, for each thread. kExperts: experts_scratch.
+enum class Scratch : uint8_t { kNone, kScores, kQuantizedRows, kWindows, kExperts };
 
 // An optional operand may have width 0, an optional parameter may be kAbsent.
 inline constexpr bool kOptional = true;
@@ -316,6 +322,19 @@ inline constexpr OpRow kAllOps[kOpKinds] = {
      .axes = AxisRule::kPositions,
      .operands = {{}, {"ops.key", Access::kRead, kOptional}, {"ops.value", Access::kRead}, {}},
      .numbers = {{"ops.cache", NumberType::kCache}}},
+    {.kind = OpKind::kTopK,
+     .name = "top_k",
+     .need = Need::kTopK,
+     .operands = {{"ops.input", Access::kRead}, {}, {}, {"ops.output", Access::kWrite}}},
+    {.kind = OpKind::kExperts,
+     .name = "experts",
+     .need = Need::kExperts,
+     .scratch = Scratch::kExperts,
+     .operands = {{"ops.input", Access::kRead},
+                  {"ops.ids", Access::kRead},
+                  {},
+                  {"ops.output", Access::kWrite}},
+     .numbers = {{"ops.tensor", NumberType::kMatrix}, {"ops.experts", NumberType::kCount}}},
 };
 
 constexpr bool rows_are_in_order() {
@@ -333,7 +352,8 @@ constexpr bool known(OpKind kind) { return static_cast<uint32_t>(kind) < kOpKind
 constexpr bool runs_in_blocks(const OpView& op) {
   const bool is_by_row = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm ||
                          op.kind == OpKind::kRope || op.kind == OpKind::kActivation ||
-                         op.kind == OpKind::kAdd || op.kind == OpKind::kStore;
+                         op.kind == OpKind::kAdd || op.kind == OpKind::kStore ||
+                         op.kind == OpKind::kTopK || op.kind == OpKind::kExperts;
   return is_by_row || (op.kind == OpKind::kAttention && op.views[kValue].width == 0) ||
          (op.kind == OpKind::kEmbedding && op.numbers[EmbeddingOp::kTokens] == kAbsent);
 }

@@ -576,6 +576,25 @@ bool verify_max_pool(const OpCheck& check) {
   return check.width(kOutput, check.op.views[kInput].width) && verify_windows(check, kernel);
 }
 
+bool verify_top_k(const OpCheck& check) {
+  const uint32_t chosen = check.op.views[kOutput].width / 2;
+  const uint32_t scores = check.op.views[kInput].width;
+  return check.width(kOutput, Checked(chosen < scores ? chosen : scores) * 2);
+}
+
+bool verify_experts(const OpCheck& check) {
+  const TensorShape& weights = check.tensor(ExpertsOp::kTensor);
+  const uint32_t count = check.op.numbers[ExpertsOp::kCount];
+  if (count == 0 || weights.outputs % count != 0) {
+    return check.refuse("the experts do not divide the outputs",
+                        check.number_field(ExpertsOp::kCount), check.index, count, weights.outputs);
+  }
+  const Checked chosen = check.op.views[kIds].width;
+  const bool has_own_inputs = check.op.views[kInput].width != weights.inputs;
+  return check.width(kOutput, chosen * (weights.outputs / count)) &&
+         check.width(kInput, has_own_inputs ? chosen * weights.inputs : weights.inputs);
+}
+
 // Unknown kinds are refused earlier, by verify_flow, and kinds that are not linked by verify_needs.
 bool verify_shapes(const OpCheck& check) {
   switch (check.op.kind) {
@@ -617,6 +636,12 @@ bool verify_shapes(const OpCheck& check) {
       break;
     case OpKind::kStore:
       if constexpr (linked(OpKind::kStore)) return verify_store(check);
+      break;
+    case OpKind::kTopK:
+      if constexpr (linked(OpKind::kTopK)) return verify_top_k(check);
+      break;
+    case OpKind::kExperts:
+      if constexpr (linked(OpKind::kExperts)) return verify_experts(check);
       break;
   }
   return check.refuse("an op is of an unknown kind", "ops.kind", check.index);

@@ -187,6 +187,37 @@ bool add_windows(const ModelReader& model, Target target, arenite::ArenaFormula&
   return true;
 }
 
+// Adds the scratch of products with q8 or q4 weights, and of experts. Returns false if a
+// coefficient is too large.
+bool add_product(const ModelReader& model, const OpView& op, Target target,
+                 arenite::ArenaFormula& formula) {
+  const uint32_t tensor = number_of(op, NumberType::kMatrix);
+  const uint32_t slot = op.views[kOutput].slot;
+  // verify_slots, verify_tensors, verify_flow and verify_ops refuse all other files.
+  if (tensor >= model.tensors() || slot >= model.slots() || model.slot(slot).axis >= kAxesMax ||
+      !holds_weights(model.tensor(tensor).type)) {
+    return true;
+  }
+  const TensorShape& shape = model.tensor(tensor);
+  const Packing packing = packing_of(target, shape.type);
+  Checked of_row = 0, of_thread = 0;
+  if (linked(Need::kExperts) && op.kind == OpKind::kExperts) {
+    const uint32_t count = op.numbers[ExpertsOp::kCount];
+    if (count == 0) return true;
+    const ExpertsScratch scratch =
+        experts_scratch(packing, count, op.views[kIds].width, shape.inputs, shape.outputs / count);
+    of_row = scratch.row;
+    of_thread = scratch.thread;
+  } else if (weight_type(shape.type).rounds_inputs) {
+    of_row = quantized_scratch_bytes(shape.inputs);
+    of_thread = product_scratch_bytes(packing, shape.inputs);
+  }
+  uint32_t& most = formula.axes[model.slot(slot).axis].scratch;
+  uint32_t& most_of_thread = formula.scratch_bytes_per_thread;
+  return (of_row.value() <= most || fit(of_row, most)) &&
+         (of_thread.value() <= most_of_thread || fit(of_thread, most_of_thread));
+}
+
 }  // namespace
 
 bool verify_tensors(const ModelReader& model, const Refusal& refuse) {
@@ -224,22 +255,10 @@ bool derive_formula(const ModelReader& model, Target target, arenite::ArenaFormu
     const OpKind kind = model.op(i).kind;
     if (!known(kind)) continue;
     if (row_of(kind).scratch == Scratch::kScores) formula.score_rows = packing.mr;
-    if (kInt8RowsLinked && row_of(kind).scratch == Scratch::kQuantizedRows) {
-      const uint32_t tensor = number_of(model.op(i), NumberType::kMatrix);
-      const uint32_t slot = model.op(i).views[kOutput].slot;
-      // verify_slots, verify_tensors, verify_flow and verify_ops refuse all other files.
-      const bool is_sound = tensor < model.tensors() && slot < model.slots() &&
-                            model.slot(slot).axis < kAxesMax &&
-                            holds_weights(model.tensor(tensor).type);
-      if (!is_sound || !weight_type(model.tensor(tensor).type).rounds_inputs) continue;
-      const TensorShape& shape = model.tensor(tensor);
-      uint32_t& most = formula.axes[model.slot(slot).axis].scratch;
-      const uint64_t bytes = quantized_scratch_bytes(shape.inputs);
-      if (bytes > most) ok = ok && fit(bytes, most);
-      const Checked wide =
-          product_scratch_bytes(packing_of(target, model.tensor(tensor).type), shape.inputs);
-      uint32_t& most_of_thread = formula.scratch_bytes_per_thread;
-      if (wide.value() > most_of_thread) ok = ok && fit(wide, most_of_thread);
+    const bool is_product = row_of(kind).scratch == Scratch::kQuantizedRows;
+    const bool has_experts = linked(Need::kExperts) && row_of(kind).scratch == Scratch::kExperts;
+    if ((kInt8RowsLinked && is_product) || has_experts) {
+      ok = ok && add_product(model, model.op(i), target, formula);
     }
   }
   for (uint32_t i = 0; i < model.slots(); ++i) {

@@ -194,6 +194,10 @@ void apply(const KernelSet& kernels, Activation function, float parameter, uint3
       if constexpr (!linked(Need::kLog)) return;
       for (uint32_t i = 0; i < count; ++i) y[i] = logarithm(x[i] + parameter);
       return;
+    case Activation::kAtMost:
+      if constexpr (!linked(Need::kAtMost)) return;
+      for (uint32_t i = 0; i < count; ++i) y[i] = x[i] > parameter ? parameter : x[i];
+      return;
     case Activation::kSin:
       if constexpr (!linked(Need::kSin)) return;
       for (uint32_t i = 0; i < count; ++i) y[i] = sine(x[i]);

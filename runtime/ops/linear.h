@@ -67,6 +67,7 @@ struct ProductDivision {
 
 // One task: a block of rows times a chunk of panels.
 struct ProductPart {
+  ProductPart() = default;
   ProductPart(const ProductDivision& division, const WeightView& weights, const Matrix& output,
               uint32_t task_index) {
     const uint32_t first_panel = task_index / division.blocks.count * division.chunk_panels;

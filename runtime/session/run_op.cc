@@ -4,6 +4,7 @@
 
 #include "ops/attention.h"
 #include "ops/convolution.h"
+#include "ops/experts.h"
 #include "ops/integer_rows.h"
 #include "ops/linear.h"
 #include "ops/row_ops.h"
@@ -208,6 +209,12 @@ inline void run_select(const OpCall& call) {
          state.reader.taken_rows(call.op.numbers[format::SelectOp::kFirstTaken]).data());
 }
 
+inline void run_experts(const OpCall& call) {
+  experts(call.state.kernels, call.input(), call.input(format::kIds),
+          call.tensor(format::ExpertsOp::kTensor), call.op.numbers[format::ExpertsOp::kCount],
+          call.output, call.state.scratch(), call.state.parallel);
+}
+
 void run_join(const OpCall& call) {
   const auto rows = [&](format::Operand operand) {
     return call.state.sequences(call.state.reader.axis_of(call.op.views[operand]));
@@ -389,6 +396,12 @@ void run_op(SessionState& state, uint32_t index) {
       return;
     case OpKind::kStore:
       if constexpr (linked(OpKind::kStore)) run_store(call);
+      return;
+    case OpKind::kTopK:
+      if constexpr (linked(OpKind::kTopK)) top_k(call.input(), call.output, call.state.parallel);
+      return;
+    case OpKind::kExperts:
+      if constexpr (linked(OpKind::kExperts)) run_experts(call);
       return;
   }
 }

@@ -9,6 +9,7 @@
 #include "convert/program/writer.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "runtime/session/functions_fixture.h"
+#include "runtime/session/mixture_fixture.h"
 #include "runtime/session/windows_fixture.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
@@ -81,6 +82,12 @@ DamagedModel image() {
   return {program.name, convert::write_model(program, {Target::kPortable})};
 }
 
+// Experts in q8.
+DamagedModel experts() {
+  const convert::Program program = convert::compile(mixture(TensorType::kQ8), "experts");
+  return {program.name, convert::write_model(program, {Target::kPortable})};
+}
+
 }  // namespace
 
 std::vector<DamagedModel> damaged_models() {
@@ -90,6 +97,7 @@ std::vector<DamagedModel> damaged_models() {
   models.push_back(encoder());
   models.push_back(functions());
   models.push_back(image());
+  models.push_back(experts());
   return models;
 }
 

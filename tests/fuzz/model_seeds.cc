@@ -12,6 +12,7 @@
 #include "format/file_layout.h"
 #include "fuzz/seeds.h"
 #include "runtime/session/functions_fixture.h"
+#include "runtime/session/mixture_fixture.h"
 #include "runtime/session/windows_fixture.h"
 #include "support/decoder_factory.h"
 #include "support/encoder_factory.h"
@@ -127,6 +128,8 @@ void write_graphs(const ModelSeeds& seeds) {
       {"windows", stem_graph(kWholeStem)},
       {"windows_causal", stem_graph(kCausalStem)},
       {"windows_image", image_graph(kPooledStem)},
+      {"experts", mixture()},
+      {"experts_q4", mixture(TensorType::kQ4)},
       {"steps", steps_graph()},
   };
   for (const auto& [name, graph] : graphs) {

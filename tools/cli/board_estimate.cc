@@ -124,6 +124,10 @@ class OpWork {
         return windows("max_pool");
       case OpKind::kStore:
         return attention();
+      case OpKind::kTopK:
+        return of_rows("add", rows_.rows, 0.5 * columns_ * op_.views[format::kInput].width);
+      case OpKind::kExperts:
+        return experts(fmt::format("linear {}", name(weights().type)));
     }
   }
 
@@ -159,6 +163,20 @@ class OpWork {
     });
     if (!weight_type(shape.type).rounds_inputs) return;
     work_.add("round", {0, rows, rows * shape.inputs});
+  }
+
+  // Counts a product of its own for each row and expert of the row.
+  void experts(const std::string& work) {
+    const format::TensorShape& shape = weights();
+    const Packing packing = packed_.packing(shape.type);
+    const double inputs = static_cast<double>(padded_inputs(packing, shape.inputs).value());
+    const uint32_t own = shape.outputs / op_.numbers[format::ExpertsOp::kCount];
+    const double outputs = 1.0 * panels_of(packing, own) * packing.nr;
+    const double pairs = 1.0 * rows_.rows * op_.views[format::kIds].width;
+    work_.add(fmt::format("{} 1", work),
+              {pairs, pairs * inputs, pairs * outputs, pairs * inputs * outputs});
+    if (!weight_type(shape.type).rounds_inputs) return;
+    work_.add("round", {0, pairs, pairs * shape.inputs});
   }
 
   // Counts the window elements along one direction that lie within the `rows` rows of a sequence.

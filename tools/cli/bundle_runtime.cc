@@ -63,6 +63,7 @@ constexpr SourceRow kSourceRows[] = {
     {"ops/activation.cc", kActivationNeeds},
     {"ops/convolution.cc", set_of(Need::kConvolution, Need::kDepthwise, Need::kMaxPool)},
     {"ops/embedding.cc", set_of(Need::kEmbedding)},
+    {"ops/experts.cc", set_of(Need::kTopK, Need::kExperts)},
     {"ops/norm.cc", kNormNeeds},
     {"arenite/arenite_sound.h", set_of(Need::kSound)},
     {"arenite/sound.h", set_of(Need::kSound)},

@@ -76,7 +76,8 @@ uint64_t cache_entry_bytes(const CacheShape& cache, TensorType kv_type) {
   return cache_entry(cache) + (cache.head_dim != 0 ? 2 : 1) * sizeof(float);  // with their scales
 }
 
-// Returns the tensor bytes that an op reads for `rows` output rows: one row of a table for each.
+// Returns the tensor bytes that an op reads for `rows` output rows: one row of a table for each,
+// and at most as many experts as all rows name.
 uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpView& op,
                       uint64_t rows) {
   uint64_t bytes = 0;
@@ -89,6 +90,10 @@ uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpV
     bytes += by_rows ? std::min<uint64_t>(rows, shape.outputs) *
                            plain_row_bytes(shape.type, shape.inputs).value()
                      : format::stored_bytes(shape, packing).value();
+  }
+  if (op.kind == format::OpKind::kExperts) {
+    const uint64_t count = op.numbers[format::ExpertsOp::kCount];
+    bytes = bytes / count * std::min(rows * op.views[format::kIds].width, count);
   }
   return bytes;
 }
@@ -125,7 +130,9 @@ OpCost op_cost(const ModelReader& model, uint32_t index) {
   OpCost cost;
   const uint32_t matrix = number_of(op, NumberType::kMatrix);
   if (matrix != format::kAbsent) {
-    cost.per_token = uint64_t{model.tensor(matrix).inputs} * model.tensor(matrix).outputs;
+    const bool has_experts = op.kind == format::OpKind::kExperts;  // a row uses some
+    cost.per_token = uint64_t{model.tensor(matrix).inputs} *
+                     (has_experts ? op.views[format::kOutput].width : model.tensor(matrix).outputs);
   }
   if (op.kind == format::OpKind::kDepthwise) {
     const format::TensorShape& kernel = model.tensor(op.numbers[format::DepthwiseOp::kKernel]);

@@ -131,7 +131,7 @@ class Search {
       }
     }
     for (const ValueId value : graph.order()) {
-      const auto* const linear = graph.as<LinearNode>(value);
+      const auto* const linear = graph.weights_at(value);
       if (linear == nullptr) continue;
       std::vector<std::string> names;
       for (const LinearPart& part : linear->parts) names.push_back(part.layer);

@@ -43,7 +43,7 @@ uint64_t weights_of(const TransformerSpec& spec) {
 bool has_quantization(const Graph& graph) {
   return graph.kv_cache != TensorType::kF32 ||
          std::ranges::any_of(graph.order(), [&](ValueId value) {
-           const auto* linear = graph.as<LinearNode>(value);
+           const auto* linear = graph.weights_at(value);
            const auto* embedding = graph.as<EmbeddingNode>(value);
            return (linear != nullptr && linear->parts[0].storage.type != TensorType::kF32) ||
                   (embedding != nullptr && embedding->storage.type != TensorType::kF32);

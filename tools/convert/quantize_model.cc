@@ -28,7 +28,7 @@ namespace {
 // Sets all weights and the cache to float32, except for weights that keep the file's quantization.
 Graph in_float32(Graph graph) {
   for (const ValueId value : graph.order()) {
-    if (auto* linear = graph.as<LinearNode>(value)) {
+    if (auto* linear = graph.weights_at(value)) {
       for (LinearPart& part : linear->parts) part.storage.type = TensorType::kF32;
     } else if (auto* embedding = graph.as<EmbeddingNode>(value)) {
       embedding->storage.type = TensorType::kF32;
@@ -123,7 +123,9 @@ class Quantizer {
     std::map<std::string, uint32_t> tensors;
     for (const ProgramOp& op : program.ops) {
       const bool is_convolution = op.body.kind == format::OpKind::kConvolution;
-      if (op.body.kind != format::OpKind::kLinear && !is_convolution) continue;
+      const bool is_other =
+          op.body.kind != format::OpKind::kLinear && op.body.kind != format::OpKind::kExperts;
+      if (is_other && !is_convolution) continue;
       if (!tensors.emplace(op.name, op.body.numbers[format::LinearOp::kTensor]).second) {
         throw std::logic_error("two layers are called " + op.name + ": this is a bug");
       }
@@ -132,7 +134,7 @@ class Quantizer {
     for (const ValueId value : graph_.order()) {
       auto* const embedding = graph_.as<EmbeddingNode>(value);
       if (embedding != nullptr) round_table(graph_.node(value).name, *embedding);
-      auto* const linear = graph_.as<LinearNode>(value);
+      auto* const linear = graph_.weights_at(value);
       if (linear == nullptr || linear->parts[0].storage.type == TensorType::kF32) continue;
       if (linear->parts[0].storage.is_taken_over) {
         take_over(graph_.node(value).name, *linear);
@@ -185,7 +187,7 @@ class Quantizer {
   }
 
   TensorType type_of(ValueId value) const {
-    return graph_.as<LinearNode>(value)->parts[0].storage.type;
+    return graph_.weights_at(value)->parts[0].storage.type;
   }
 
   // Convolutions have no Hessian: their windowed inputs are not measured.
@@ -207,7 +209,7 @@ class Quantizer {
             : quantize(weights, from.outputs, from.inputs, type_of(value), column_weights,
                        &report.scales);
     const std::string& name = graph_.node(value).name;
-    LinearNode& linear = *graph_.as<LinearNode>(value);
+    LinearNode& linear = *graph_.weights_at(value);
     check_scales(report.scales, name, rule_for(linear));
     const char* const method = report.compensated       ? "GPTQ"
                                : column_weights.empty() ? "rounding"
@@ -287,7 +289,7 @@ class Quantizer {
 // Whether a matrix of the graph is rounded by GPTQ, which needs more text than mean squares do.
 bool has_compensated(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](ValueId value) {
-    const auto* const linear = graph.as<LinearNode>(value);
+    const auto* const linear = graph.weights_at(value);
     return linear != nullptr && use_of(linear->parts[0].storage.type).is_compensated;
   });
 }
@@ -347,7 +349,7 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
 
 void set_rounded_weights(Graph& graph, RoundingCache& before) {
   for (const ValueId value : graph.order()) {
-    auto* const linear = graph.as<LinearNode>(value);
+    auto* const linear = graph.weights_at(value);
     auto* const embedding = graph.as<EmbeddingNode>(value);
     if (linear != nullptr) {
       const Storage& storage = linear->parts[0].storage;

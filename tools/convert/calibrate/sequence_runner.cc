@@ -95,10 +95,14 @@ struct Watch {
 
   void op_begins(uint32_t index) const {
     const format::OpView& op = state.reader.op(index);
-    if (op.kind != format::OpKind::kLinear) return;
+    if (op.kind != format::OpKind::kLinear && op.kind != format::OpKind::kExperts) return;
     const Matrix inputs = state.activation(op.views[format::kInput]);
-    use(op.numbers[format::LinearOp::kTensor],
-        {inputs.data, inputs.rows, inputs.columns, inputs.stride});
+    const uint32_t tensor = op.numbers[format::LinearOp::kTensor];
+    const uint32_t columns = state.reader.tensor(tensor).inputs;
+    // The experts of a row may have their own inputs, side by side.
+    for (uint32_t begin = 0; begin < inputs.columns; begin += columns) {
+      use(tensor, {inputs.data + begin, inputs.rows, columns, inputs.stride});
+    }
   }
 };
 

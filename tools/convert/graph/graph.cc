@@ -245,6 +245,23 @@ ValueId Graph::add_linear(const std::string& name, const LinearSpec& linear, Val
       {name, LinearNode{{{.linear = linear, .layer = name}}}, {input}, linear.weight.rows});
 }
 
+ValueId Graph::add_top_k(const std::string& name, ValueId input, uint32_t chosen) {
+  refuse_if(chosen == 0 || chosen > width(input), "{}: it chooses {} of {} experts", quote(name),
+            chosen, width(input));
+  return append({name, TopKNode{}, {input}, 2 * chosen});
+}
+
+ValueId Graph::add_experts(const std::string& name, const LinearSpec& linear, uint32_t count,
+                           ValueId input, ValueId ids) {
+  ExpertsNode experts;
+  experts.parts = {{.linear = linear, .layer = name}};
+  experts.count = count;
+  uint32_t row_width = 0;
+  refuse_if(__builtin_mul_overflow(linear.outputs() / count, width(ids), &row_width),
+            "{}: its rows are wider than any model's", quote(name));
+  return append({name, std::move(experts), {input, ids}, row_width});
+}
+
 ValueId Graph::add_norm(const std::string& name, const NormSpec& norm, ValueId input) {
   return add(name, NormNode{norm}, {input});
 }
@@ -652,6 +669,12 @@ Line line_of(const LinearNode& linear, const Graph&) {
                     factor(part.scale));
   }
   return {"linear", fmt::format("{}", fmt::join(parts, " | "))};
+}
+
+Line line_of(const TopKNode&, const Graph&) { return {"top_k", ""}; }
+Line line_of(const ExpertsNode& experts, const Graph& graph) {
+  const Line linear = line_of(static_cast<const LinearNode&>(experts), graph);
+  return {"experts", fmt::format("{} of {}", experts.count, linear.details)};
 }
 
 Line line_of(const NormNode& norm, const Graph&) {

@@ -146,6 +146,17 @@ struct LinearNode {
   std::vector<LinearPart> parts;
 };
 
+// The columns of the `width / 2` largest elements of each row, largest first, then these elements.
+// Of equal ones the first column is taken.
+struct TopKNode {};
+
+// A linear layer whose rows are those of `count` experts, one after the other. The second input
+// names some experts for each row; the result has their outputs, side by side. The first input has
+// one row for all of them, or a part of the row for each.
+struct ExpertsNode : LinearNode {
+  uint32_t count = 1;
+};
+
 // scale * norm(group), for each group of columns as wide as the gain: the whole row, or one head.
 struct NormNode {
   NormSpec norm;
@@ -264,10 +275,11 @@ struct SliceNode {
 // Concatenates the inputs along the columns.
 struct ConcatNode {};
 
-using NodeBody = std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, RowFunctionNode,
-                              RotateNode, PermuteNode, ScaleNode, ActivationNode, AddNode,
-                              MultiplyNode, AttentionNode, SelectNode, JoinNode, WindowsNode,
-                              DepthwiseNode, MaxPoolNode, SliceNode, ConcatNode>;
+using NodeBody =
+    std::variant<FeaturesNode, EmbeddingNode, LinearNode, NormNode, RowFunctionNode, RotateNode,
+                 PermuteNode, ScaleNode, ActivationNode, AddNode, MultiplyNode, AttentionNode,
+                 SelectNode, JoinNode, WindowsNode, DepthwiseNode, MaxPoolNode, SliceNode,
+                 ConcatNode, TopKNode, ExpertsNode>;
 
 struct Node {
   std::string name;  // for messages, and of the op that it is lowered to
@@ -397,6 +409,15 @@ class Graph {
     return std::get_if<Body>(&nodes_[value].body);
   }
 
+  // Returns the weights of a linear layer or of experts; null for other nodes.
+  LinearNode* weights_at(ValueId value) {
+    LinearNode* const experts = as<ExpertsNode>(value);
+    return experts != nullptr ? experts : as<LinearNode>(value);
+  }
+  const LinearNode* weights_at(ValueId value) const {
+    return const_cast<Graph*>(this)->weights_at(value);
+  }
+
   // Each appends a node and computes its row width.
   ValueId add_features(uint32_t row_width, uint32_t input = 0);
   ValueId add_embedding(const std::string& name, EmbeddingNode embedding, uint32_t row_width,
@@ -422,6 +443,11 @@ class Graph {
   ValueId add_max_pool(const std::string& name, const Windows& windows, ValueId input);
   ValueId add_linear(const std::string& name, const LinearSpec& linear, ValueId input);
   ValueId add_norm(const std::string& name, const NormSpec& norm, ValueId input);
+  // The `chosen` largest elements of each row: their columns, and the elements themselves.
+  ValueId add_top_k(const std::string& name, ValueId input, uint32_t chosen);
+  // `linear` has the rows of `count` experts; `ids` are those of each row.
+  ValueId add_experts(const std::string& name, const LinearSpec& linear, uint32_t count,
+                      ValueId input, ValueId ids);
   // `inputs` are query, key and value, or value alone.
   ValueId add_attention(const std::string& name, const AttentionNode& attention,
                         std::vector<ValueId> inputs);

@@ -55,6 +55,8 @@ double activate(Activation function, double parameter, double x) {
       return x * std::tanh(softplus(x));
     case Activation::kHardSwish:
       return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    case Activation::kAtMost:
+      return std::min(x, parameter);
     case Activation::kClamp:
       return std::clamp(x, -parameter, parameter);
     case Activation::kExp:
@@ -311,6 +313,45 @@ class Interpreter {
     std::vector<Rows> parts;
     for (const LinearPart& part : node_linear.parts) parts.push_back(linear(part, input(node)));
     return side_by_side(parts, input(node).size() / graph_.width(node.inputs[0]));
+  }
+
+  Rows compute(const Node& node, const TopKNode&) {
+    const Rows& x = input(node);
+    const size_t scores = graph_.width(node.inputs[0]);
+    Rows y;
+    for (size_t start = 0; start < x.size(); start += scores) {
+      std::vector<uint32_t> order(scores);
+      std::iota(order.begin(), order.end(), 0u);
+      std::ranges::stable_sort(order, std::greater<>(), [&](uint32_t i) { return x[start + i]; });
+      order.resize(node.width / 2);
+      y.insert(y.end(), order.begin(), order.end());
+      for (const uint32_t i : order) y.push_back(x[start + i]);
+    }
+    return y;
+  }
+
+  Rows compute(const Node& node, const ExpertsNode& experts) {
+    const LinearPart& part = experts.parts[0];
+    const WeightRef& matrix = part.linear.weight;
+    const size_t inputs = matrix.columns, outputs = matrix.rows / experts.count;
+    const Rows& ids = input(node, 1);
+    const size_t shared = graph_.width(node.inputs[0]) == inputs ? graph_.width(node.inputs[1]) : 1;
+    Rows x = input(node);
+    if (weight_type(part.storage.type).rounds_inputs) round_activations(x, inputs);
+    Rows y(ids.size() * outputs);
+    matrix.visit([&](const auto& weight) {
+      for (size_t i = 0; i < ids.size(); ++i) {
+        const size_t row = static_cast<size_t>(ids[i]) * outputs;
+        double* const to = y.data() + i * outputs;
+        for (size_t o = 0; o < outputs && !part.linear.bias.empty(); ++o) {
+          to[o] = part.linear.bias[row + o];
+        }
+        add_row_products(x.data() + i / shared * inputs, 1,
+                         by_outputs(weight.data() + row * inputs, outputs, inputs), to);
+      }
+    });
+    for (double& value : y) value *= part.scale;
+    return y;
   }
 
   static Rows side_by_side(const std::vector<Rows>& parts, size_t rows) {

@@ -107,6 +107,17 @@ struct NodeTraits<LinearNode> {
 };
 
 template <>
+struct NodeTraits<TopKNode> : WithoutFields {};
+
+template <>
+struct NodeTraits<ExpertsNode> : NodeTraits<LinearNode> {
+  static constexpr bool computes_rows = false;  // there are two inputs
+  static bool computes_same(const ExpertsNode& a, const ExpertsNode& b) {
+    return a.count == b.count && NodeTraits<LinearNode>::computes_same(a, b);
+  }
+};
+
+template <>
 struct NodeTraits<NormNode> {
   static constexpr bool computes_rows = true;
   template <typename Body, typename Take>

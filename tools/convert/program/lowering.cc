@@ -481,6 +481,17 @@ class Lowering {
     return added;
   }
 
+  void emit(ValueId value, const TopKNode&) {
+    const ColumnView from = input(value);
+    program_.add_op(name(value), top_k_op(from, result(value)));
+  }
+
+  void emit(ValueId value, const ExpertsNode& experts) {
+    const ColumnView from = input(value), ids = input(value, 1);
+    const uint32_t matrix = program_.add_matrix(name(value), experts.parts);
+    program_.add_op(name(value), experts_op(from, ids, result(value), matrix, experts.count));
+  }
+
   // Returns the columns of windows over an image; 0 for other windows.
   uint32_t columns_of(ValueId windows_node, const Windows& windows) const {
     const ValueId from = graph_.node(windows_node).inputs[0];

@@ -160,6 +160,16 @@ inline format::OpView max_pool_op(const format::ColumnView& input, const format:
           {}};
 }
 
+inline format::OpView top_k_op(const format::ColumnView& input, const format::ColumnView& output) {
+  return {format::OpKind::kTopK, {input, {}, {}, output}, {}, {}};
+}
+
+inline format::OpView experts_op(const format::ColumnView& input, const format::ColumnView& ids,
+                                 const format::ColumnView& output, uint32_t tensor,
+                                 uint32_t count) {
+  return {format::OpKind::kExperts, {input, ids, {}, output}, {tensor, count}, {}};
+}
+
 struct ProgramOp {
   std::string name;
   format::OpView body;

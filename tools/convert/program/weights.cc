@@ -51,7 +51,7 @@ template <typename AnyGraph, typename Take>
 void for_each_matrix(AnyGraph& graph, const Take& take) {
   for (const ValueId value : graph.order()) {
     const std::string& name = graph.node(value).name;
-    if (auto* linear = graph.template as<LinearNode>(value)) {
+    if (auto* linear = graph.weights_at(value)) {
       for (auto& part : linear->parts) take(name, part.linear.weight, part.storage, value);
     } else if (auto* embedding = graph.template as<EmbeddingNode>(value);
                embedding && embedding->tokens) {
@@ -76,7 +76,7 @@ class Roles {
         for (size_t i = 0; inputs.size() > 1 && i < std::size(kInputs); ++i) {
           for (const ValueId linear : sources(inputs[i])) add(linear, {"attention", kInputs[i]});
         }
-      } else if (graph.as<LinearNode>(value) != nullptr) {
+      } else if (graph.weights_at(value) != nullptr) {
         add_reader(value);
       }
     }
@@ -98,7 +98,7 @@ class Roles {
 
  private:
   void add(ValueId value, std::initializer_list<const char*> roles) {
-    if (graph_.as<LinearNode>(value) != nullptr) roles_[value].insert(roles.begin(), roles.end());
+    if (graph_.weights_at(value) != nullptr) roles_[value].insert(roles.begin(), roles.end());
   }
 
   // Adds a layer that reads the result of attention, or the hidden columns of an MLP.
@@ -113,7 +113,7 @@ class Roles {
         const bool is_gate = product != nullptr && graph_.as<ActivationNode>(factor) != nullptr;
         const ValueId before = is_gate ? graph_.node(factor).inputs[0] : factor;
         for (const ValueId linear : sources(before)) {
-          if (graph_.as<LinearNode>(linear) == nullptr) continue;
+          if (graph_.weights_at(linear) == nullptr) continue;
           add(linear, {"ffn", is_gate ? "gate" : "up"});
           is_ffn = true;
         }
@@ -381,7 +381,7 @@ Graph with_stored_weights(Graph graph) {
                                for (double& value : vector) value = static_cast<float>(fold(value));
                              }});
   for (const ValueId value : graph.order()) {
-    if (auto* linear = graph.as<LinearNode>(value)) {
+    if (auto* linear = graph.weights_at(value)) {
       for (LinearPart& part : linear->parts) part.scale = 1.0;
     } else if (auto* norm = graph.as<NormNode>(value)) {
       norm->scale = 1.0;

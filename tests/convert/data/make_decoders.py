@@ -301,6 +301,116 @@ MORE = [
             **BIASED,
         },
     ),
+    (
+        "mixtral",
+        "mixtral",
+        False,
+        {"num_local_experts": 5, "num_experts_per_tok": 3, "sliding_window": 5},
+    ),
+    (
+        "mixtral-one",
+        "mixtral",
+        False,
+        {"num_local_experts": 3, "num_experts_per_tok": 1, "head_dim": 6,
+         "tie_word_embeddings": True},
+    ),
+    (
+        "qwen2_moe",
+        "qwen2_moe",
+        False,
+        {
+            "num_experts": 5,
+            "num_experts_per_tok": 3,
+            "moe_intermediate_size": 7,
+            "shared_expert_intermediate_size": 9,
+            "mlp_only_layers": [1],
+        },
+    ),
+    (
+        "qwen2_moe-windows",
+        "qwen2_moe",
+        False,
+        {
+            "num_experts": 4,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 5,
+            "shared_expert_intermediate_size": 3,
+            "norm_topk_prob": True,
+            "qkv_bias": False,
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "layer_types": [FULL, SLIDING],
+        },
+    ),
+    (
+        "qwen3_moe",
+        "qwen3_moe",
+        False,
+        {"head_dim": 6, "num_experts": 6, "num_experts_per_tok": 4, "moe_intermediate_size": 5,
+         "norm_topk_prob": True},
+    ),
+    (
+        "qwen3_moe-steps-bare",
+        "qwen3_moe",
+        True,
+        {"head_dim": 4, "num_experts": 7, "num_experts_per_tok": 2, "moe_intermediate_size": 9,
+         "decoder_sparse_step": 2, "rms_norm_eps": 0.01, **BIASED},
+    ),
+    (
+        "olmoe",
+        "olmoe",
+        False,
+        {"num_experts": 5, "num_experts_per_tok": 2, "clip_qkv": 0.5},
+    ),
+    (
+        "olmoe-weights-of-1",
+        "olmoe",
+        False,
+        {"num_experts": 3, "num_experts_per_tok": 2, "norm_topk_prob": True,
+         "num_key_value_heads": 3, "tie_word_embeddings": True, **BIASED},
+    ),
+    (
+        "granitemoe",
+        "granitemoe",
+        False,
+        {
+            "num_local_experts": 5,
+            "num_experts_per_tok": 3,
+            "embedding_multiplier": 3.0,
+            "logits_scaling": 2.5,
+            "residual_multiplier": 0.3,
+            "attention_multiplier": 0.2,
+        },
+    ),
+    (
+        "granitemoe-tied",
+        "granitemoe",
+        False,
+        {"num_local_experts": 3, "num_experts_per_tok": 1, **SIX_HEADS,
+         "tie_word_embeddings": True, **BIASED},
+    ),
+    (
+        "gpt_oss",
+        "gpt_oss",
+        False,
+        {"head_dim": 6, "num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 4,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 200.0}},
+    ),
+    (
+        "gpt_oss-yarn",
+        "gpt_oss",
+        False,
+        {
+            "head_dim": 4,
+            **SIX_HEADS,
+            "num_local_experts": 3,
+            "num_experts_per_tok": 2,
+            "attention_bias": False,
+            "sliding_window": 6,
+            "layer_types": [FULL, SLIDING],
+            "rope_parameters": {**YARN, **YARN_IN_FULL},
+        },
+    ),
 ]
 SMALL = {**SIZES, "hidden_size": 12, "intermediate_size": 10, "num_attention_heads": 3,
          "num_key_value_heads": 1}
@@ -454,7 +564,9 @@ def fill(model, model_type):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             is_gain = weight.ndim == 1 and name.endswith("weight")
-            weight.normal_(center if is_gain else 0.0, 0.3)
+            # gpt-oss limits the gates.
+            deviation = 3.0 if model_type == "gpt_oss" and "gate_up_proj" in name else 0.3
+            weight.normal_(center if is_gain else 0.0, deviation)
 
 
 def shortened(rows):
@@ -469,6 +581,7 @@ def results(folder, is_bare, **changes):
     model = loader.from_pretrained(
         folder, dtype=torch.float32, attn_implementation=way, **changes
     ).double()
+    model.config._experts_implementation = "eager"  # others have no float64
     ids = (torch.arange(TOKENS) * 7 + 3) % SIZES["vocab_size"]
     with torch.no_grad():
         output = model(ids[None])

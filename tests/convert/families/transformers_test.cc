@@ -58,19 +58,20 @@ TEST_P(TransformersDecoder, RunsAsTheReferenceSays) {
 
 INSTANTIATE_TEST_SUITE_P(
     Decoders, TransformersDecoder,
-    ::testing::Values("gpt2-bare", "llama-bare", "llama-yarn", "llama-dynamic", "mistral-window",
-                      "qwen2-tied-bare", "qwen3-windows", "gpt_neox-bare", "phi-two-shares",
-                      "phi-tied", "gemma-gelu", "bloom", "bloom-bare", "mpt", "mpt-scale", "gemma2",
-                      "gemma2-types", "gemma3", "gemma3-thetas-bare", "smollm3", "smollm3-windows",
-                      "granite", "granite-tied", "phi3", "phi3-longrope", "phi3-partial-bare",
-                      "olmo2", "olmo2-biased", "olmo", "olmo-tied", "opt", "opt-norms-last",
-                      "opt-plain-bare", "gpt_neo", "gpt_neo-local", "gptj", "gptj-whole-bare",
-                      "stablelm", "stablelm-parallel", "starcoder2", "starcoder2-plain",
-                      "gpt_bigcode", "gpt_bigcode-heads", "falcon", "falcon-new",
-                      "falcon-one-norm-bare", "falcon-alibi", "cohere", "cohere-biased-bare",
-                      "cohere2", "cohere2-biased", "ernie4_5", "ernie4_5-biased", "helium",
-                      "helium-biased", "glm", "glm-plain", "glm4", "glm4-plain", "exaone4",
-                      "exaone4-full", "nemotron", "nemotron-biased"));
+    ::testing::Values(
+        "gpt2-bare", "llama-bare", "llama-yarn", "llama-dynamic", "mistral-window",
+        "qwen2-tied-bare", "qwen3-windows", "gpt_neox-bare", "phi-two-shares", "phi-tied",
+        "gemma-gelu", "bloom", "bloom-bare", "mpt", "mpt-scale", "gemma2", "gemma2-types", "gemma3",
+        "gemma3-thetas-bare", "smollm3", "smollm3-windows", "granite", "granite-tied", "phi3",
+        "phi3-longrope", "phi3-partial-bare", "olmo2", "olmo2-biased", "olmo", "olmo-tied", "opt",
+        "opt-norms-last", "opt-plain-bare", "gpt_neo", "gpt_neo-local", "gptj", "gptj-whole-bare",
+        "stablelm", "stablelm-parallel", "starcoder2", "starcoder2-plain", "gpt_bigcode",
+        "gpt_bigcode-heads", "falcon", "falcon-new", "falcon-one-norm-bare", "falcon-alibi",
+        "cohere", "cohere-biased-bare", "cohere2", "cohere2-biased", "ernie4_5", "ernie4_5-biased",
+        "helium", "helium-biased", "glm", "glm-plain", "glm4", "glm4-plain", "exaone4",
+        "exaone4-full", "nemotron", "nemotron-biased", "mixtral", "mixtral-one", "qwen2_moe",
+        "qwen2_moe-windows", "qwen3_moe", "qwen3_moe-steps-bare", "olmoe", "olmoe-weights-of-1",
+        "granitemoe", "granitemoe-tied", "gpt_oss", "gpt_oss-yarn"));
 
 class TransformersHead : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of Llama and of the decoders that differ from it in details.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -75,6 +76,38 @@ constexpr LayerNames kStarcoder2 = llama_but([](LayerNames& names) {
 constexpr LayerNames kNemotron = llama_but([](LayerNames& names) {
   names.norm = NormKind::kLayer;
   names.gate = nullptr;
+});
+
+constexpr LayerNames with_experts(LayerNames names) {
+  names.router = "mlp.gate";
+  names.expert_gate = "mlp.experts.{}.gate_proj";
+  names.expert_up = "mlp.experts.{}.up_proj";
+  names.expert_down = "mlp.experts.{}.down_proj";
+  return names;
+}
+constexpr LayerNames kQwen3Moe = with_experts(kLlama);
+constexpr LayerNames kQwen2Moe = [] {
+  LayerNames names = kQwen3Moe;
+  names.shared = "mlp.shared_expert";
+  return names;
+}();
+constexpr LayerNames kMixtral = llama_but([](LayerNames& names) {
+  names.router = "block_sparse_moe.gate";
+  names.expert_gate = "block_sparse_moe.experts.{}.w1";
+  names.expert_up = "block_sparse_moe.experts.{}.w3";
+  names.expert_down = "block_sparse_moe.experts.{}.w2";
+});
+constexpr LayerNames kGraniteMoe = llama_but([](LayerNames& names) {
+  names.router = "block_sparse_moe.router.layer";
+  names.expert_up = "block_sparse_moe.input_linear.weight";
+  names.expert_down = "block_sparse_moe.output_linear.weight";
+});
+constexpr LayerNames kGptOss = llama_but([](LayerNames& names) {
+  names.router = "mlp.router";
+  names.expert_up = "mlp.experts.gate_up_proj";
+  names.expert_down = "mlp.experts.down_proj";
+  names.has_gates_between = names.has_expert_bias = true;
+  names.sinks = "self_attn.sinks";
 });
 
 // ---- Gemma ----
@@ -207,6 +240,75 @@ void read_starcoder2(Reading& reading) {
   // Transformers does not read the first here; the others say how the program computes.
   config.pass_over(
       {"activation_function", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"});
+}
+
+// Reads the numbers of a mixture of experts.
+void read_experts(Reading& reading, const char* width) {
+  ConfigFields& config = reading.config;
+  ExpertsSpec& experts = reading.settings.experts;
+  experts.count = read_size(config, {"num_local_experts", 0, "num_experts"});
+  experts.chosen = config.count("num_experts_per_tok");
+  reading.settings.expert_width = config.count(width);
+  if (experts.chosen > experts.count) {
+    config.refuse("num_experts_per_tok", fmt::format("there are {} experts", experts.count));
+  }
+  const uint64_t wider =
+      std::max(2 * uint64_t{reading.settings.expert_width}, uint64_t{reading.spec.model_dim});
+  if (experts.count * wider > kSideMax) {
+    config.refuse(width, "the experts together have more rows than any matrix");
+  }
+}
+
+void read_mixtral(Reading& reading) { read_experts(reading, "intermediate_size"); }
+
+void read_olmoe(Reading& reading) {
+  read_experts(reading, "intermediate_size");
+  reading.settings.experts.renormalizes = reading.config.flag("norm_topk_prob", false);
+  reading.settings.has_row_norms = true;
+  reading.spec.qkv_clip = read_cap(reading.config, "clip_qkv", std::nullopt);
+}
+
+void read_qwen_experts(Reading& reading) {
+  ConfigFields& config = reading.config;
+  read_experts(reading, "moe_intermediate_size");
+  reading.settings.experts.renormalizes = config.flag("norm_topk_prob", false);
+  const std::vector<uint32_t> dense = config.ids("mlp_only_layers");
+  const uint32_t step = config.count("decoder_sparse_step", 1);
+  for (uint32_t i = 0; i < reading.layers; ++i) {
+    reading.settings.lacks_experts.push_back((i + 1) % step != 0 ||
+                                             std::ranges::count(dense, i) != 0);
+  }
+}
+
+void read_qwen3_moe(Reading& reading) {
+  read_qwen_experts(reading);
+  reading.config.expect("use_sliding_window", false, "windows of this family are not supported");
+}
+
+void read_qwen2_moe(Reading& reading) {
+  ConfigFields& config = reading.config;
+  read_qwen_experts(reading);
+  if (!config.has("layer_types")) {
+    config.expect("use_sliding_window", false, "layer_types says for which layers");
+  }
+  reading.settings.shared_width = config.count("shared_expert_intermediate_size");
+}
+
+void read_granite_moe(Reading& reading) {
+  read_granite(reading);
+  read_experts(reading, "intermediate_size");
+}
+
+void read_gpt_oss(Reading& reading) {
+  constexpr double kLimit = 7.0;
+  ConfigFields& config = reading.config;
+  read_experts(reading, "intermediate_size");
+  reading.settings.experts.limit = kLimit;
+  config.expect("swiglu_limit", kLimit, "transformers takes 7 for all models of this family");
+  config.expect("experts_per_token", reading.settings.experts.chosen,
+                "it is another name for num_experts_per_tok");
+  config.expect("hidden_act", "silu", "all models of this family have that");
+  config.pass_over("initial_context_length");  // transformers does not read it
 }
 
 // Leaves RoPE to layers with windows, if there are such.
@@ -405,6 +507,37 @@ constexpr Family kLlamaFamilies[] = {
                 .has_head_norms = true,
                 .windows = Windows::kPattern,
                 .window_pattern = 4},
+               1e-5),
+    like_llama({.model_type = "mixtral",
+                .read_own = read_mixtral,
+                .layer = &kMixtral,
+                .rope = RopeFields{.theta_fallback = 1e6},
+                .windows = Windows::kAllLayers},
+               1e-5),
+    like_llama({.model_type = "qwen2_moe",
+                .read_own = read_qwen2_moe,
+                .layer = &kQwen2Moe,
+                .qkv_bias = {"qkv_bias", true},
+                .windows = Windows::kSomeLayers}),
+    like_llama({.model_type = "qwen3_moe",
+                .read_own = read_qwen3_moe,
+                .layer = &kQwen3Moe,
+                .has_head_norms = true}),
+    like_llama({.model_type = "olmoe",
+                .read_own = read_olmoe,
+                .layer = &kQwen3Moe,
+                .has_head_norms = true},
+               1e-5),
+    like_llama({.model_type = "granitemoe", .read_own = read_granite_moe, .layer = &kGraniteMoe}),
+    like_llama({.model_type = "gpt_oss",
+                .read_own = read_gpt_oss,
+                .layer = &kGptOss,
+                .head_dim = 64,
+                .rope = RopeFields{.theta_fallback = 150000.0},
+                .qkv_bias = {"attention_bias", true},
+                .output_bias = {"attention_bias", true},
+                .windows = Windows::kPattern,
+                .window_pattern = 2},
                1e-5),
     like_llama({.model_type = "nemotron",
                 .layer = &kNemotron,

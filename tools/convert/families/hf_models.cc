@@ -26,7 +26,7 @@ constexpr const char* kHarmless[] = {
     "init_method_std", "init_std", "initializer_factor", "initializer_range", "label_smoothing",
     "layerdrop", "loss_type", "mlp_dropout", "neftune_noise_alpha", "output_router_logits",
     "resid_dropout", "resid_pdrop", "residual_dropout", "router_aux_loss_coef",
-    "use_gradient_checkpointing",
+    "router_jitter_noise", "use_gradient_checkpointing",
     // Provenance of the file, and the programs that use it.
     "_commit_hash", "_from_auto", "_name_or_path", "_num_labels", "architectures", "auto_map",
     "base_model", "finetuning_task", "is_llama_config", "library_name", "license",

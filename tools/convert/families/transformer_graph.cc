@@ -89,11 +89,13 @@ class TransformerGraph {
   ValueId attend(const std::string& prefix, const LayerSpec& layer, ValueId input, ValueId rows,
                  const std::shared_ptr<const AttentionBias>& terms) {
     const bool is_own = input == rows;
-    ValueId query = clip(graph_.add_linear(prefix + "query", layer.query, input));
-    ValueId key = clip(graph_.add_linear(prefix + "key", layer.key, rows));
+    ValueId query = graph_.add_linear(prefix + "query", layer.query, input);
+    ValueId key = graph_.add_linear(prefix + "key", layer.key, rows);
     const ValueId value = clip(graph_.add_linear(prefix + "value", layer.value, rows));
     if (layer.query_norm) query = graph_.add_norm(prefix + "query_norm", *layer.query_norm, query);
     if (layer.key_norm) key = graph_.add_norm(prefix + "key_norm", *layer.key_norm, key);
+    query = clip(query);
+    key = clip(key);
     const std::optional<RopeSpec>& rope =
         layer.rotation == Rotation::kLocal ? spec_.local_rope : spec_.rope;
     if (rope && is_own && layer.rotation != Rotation::kNone) {
@@ -112,6 +114,7 @@ class TransformerGraph {
         .slopes = spec_.alibi_slopes,
         .terms = terms,
         .score_cap = spec_.score_soft_cap.value_or(0.0),
+        .sinks = layer.sinks,
         .cache = graph_.caches()};
     const ValueId context =
         graph_.add_attention(prefix + "attention", attention, {query, key, value});
@@ -129,6 +132,62 @@ class TransformerGraph {
     }
     if (layer.gate) hidden = graph_.add(prefix + "activation", MultiplyNode{}, {hidden, up});
     return graph_.add_linear(prefix + "down", layer.down, hidden);
+  }
+
+  // Adds what the hidden columns of gpt-oss are.
+  ValueId add_clamped(const std::string& prefix, double limit, ValueId gate, ValueId up) {
+    constexpr double kSteepness = 1.702;
+    gate = graph_.add(prefix + "limit", ActivationNode{Activation::kAtMost, limit}, {gate});
+    up = graph_.add(prefix + "clamp", ActivationNode{Activation::kClamp, limit}, {up});
+    ValueId open = graph_.add(prefix + "scale", ScaleNode{kSteepness}, {gate});
+    open = graph_.add(prefix + "activation", ActivationNode{Activation::kSigmoid}, {open});
+    open = graph_.add(prefix + "activation", MultiplyNode{}, {open, gate});
+    const ValueId product = graph_.add(prefix + "multiply", MultiplyNode{}, {up, open});
+    return graph_.add(prefix + "add", AddNode{}, {product, open});
+  }
+
+  // Adds the weighted sum of the experts that the router chooses.
+  ValueId mix(const std::string& prefix, const ExpertsSpec& experts, ValueId input) {
+    ValueId scores = graph_.add_linear(prefix + "router", experts.router, input);
+    const RowFunctionNode softmax = {NormKind::kSoftmax};
+    if (!experts.renormalizes) scores = graph_.add(prefix + "softmax", softmax, {scores});
+    const ValueId best = graph_.add_top_k(prefix + "top_k", scores, experts.chosen);
+    const ValueId ids = graph_.add_slice(prefix + "ids", best, 0, experts.chosen);
+    ValueId weights = graph_.add_slice(prefix + "weights", best, experts.chosen, experts.chosen);
+    if (experts.renormalizes) weights = graph_.add(prefix + "softmax", softmax, {weights});
+    const auto of_chosen = [&](const char* part, const LinearSpec& linear, ValueId from) {
+      return graph_.add_experts(prefix + part, linear, experts.count, from, ids);
+    };
+    const ValueId gate = of_chosen("gate", experts.gate, input);
+    const ValueId up = of_chosen("up", experts.up, input);
+    const ValueId hidden =
+        experts.limit ? add_clamped(prefix, *experts.limit, gate, up) : add_gated(prefix, gate, up);
+    const ValueId down = graph_.add(prefix + "weigh", MultiplyNode{},
+                                    {of_chosen("down", experts.down, hidden), weights});
+    const uint32_t width = graph_.width(input);
+    ValueId sum = graph_.add_slice(prefix + "part", down, 0, width);
+    for (uint32_t i = 1; i < experts.chosen; ++i) {
+      const ValueId part = graph_.add_slice(prefix + "part", down, i * width, width);
+      sum = graph_.add(prefix + "sum", AddNode{}, {sum, part});
+    }
+    return sum;
+  }
+
+  ValueId add_gated(const std::string& prefix, ValueId gate, ValueId up) {
+    gate = graph_.add(prefix + "activation", ActivationNode{spec_.activation}, {gate});
+    return graph_.add(prefix + "activation", MultiplyNode{}, {gate, up});
+  }
+
+  // Adds the MLP, its experts, or both.
+  ValueId transform_or_mix(const std::string& prefix, const LayerSpec& layer, ValueId input) {
+    if (!layer.experts) return transform(prefix, layer, input);
+    const ValueId mixed = mix(prefix + "experts.", *layer.experts, input);
+    if (!layer.shared_gate) return mixed;
+    const ValueId shared = transform(prefix + "shared.", layer, input);
+    ValueId gate = graph_.add_linear(prefix + "shared_gate", *layer.shared_gate, input);
+    gate = graph_.add(prefix + "shared_gate.sigmoid", ActivationNode{Activation::kSigmoid}, {gate});
+    const ValueId gated = graph_.add(prefix + "shared.weigh", MultiplyNode{}, {shared, gate});
+    return graph_.add(prefix + "experts.add", AddNode{}, {mixed, gated});
   }
 
   ValueId add_layer(size_t index, ValueId x) {
@@ -150,7 +209,7 @@ class TransformerGraph {
     }
     return add_residual(
         prefix + "mlp", layer.mlp_norm, layer.mlp_out_norm,
-        [&](ValueId input) { return transform(prefix, layer, input); }, x);
+        [&](ValueId input) { return transform_or_mix(prefix, layer, input); }, x);
   }
 
   ValueId normed(const std::string& name, const std::optional<NormSpec>& norm, ValueId x) {

@@ -106,6 +106,19 @@ struct RopeSpec {
 // Which of the model's RoPEs a layer applies to its queries and keys.
 enum class Rotation { kModel, kLocal, kNone };
 
+// A mixture of experts: the `chosen` experts with the highest scores of `count`, weighted.
+//   sum over them of weight * down(activation(gate(x)) * up(x))
+// With a limit L, gates are at most L, `up` is within [-L, L], and g sigmoid(1.702 g) (up + 1)
+// replaces the product of a gate g and `up`.
+struct ExpertsSpec {
+  uint32_t count = 0, chosen = 0;
+  // A softmax of the chosen scores gives the weights; else they are those of all scores.
+  bool renormalizes = true;
+  std::optional<double> limit{};
+  LinearSpec router{};              // [count, model_dim]
+  LinearSpec gate{}, up{}, down{};  // the rows of all experts, one after the other
+};
+
 // Sequential (the usual form): x += attention(attention_norm(x)); x += mlp(mlp_norm(x)).
 // Sequential with norms last: x = attention_norm(x + attention(x)); x = mlp_norm(x + mlp(x)).
 // Parallel: x += attention(attention_norm(x)) + mlp(mlp_norm(x)), both from the same x.
@@ -129,6 +142,12 @@ struct LayerSpec {
   std::optional<LinearSpec> gate;  // [ffn_dim, model_dim]
   LinearSpec up;                   // [ffn_dim, model_dim]
   LinearSpec down;                 // [model_dim, ffn_dim]
+
+  // Experts in place of these three, or with a shared gate [1, model_dim] beside them:
+  // experts(x) + sigmoid(shared_gate(x)) * down(...).
+  std::optional<ExpertsSpec> experts{};
+  std::optional<LinearSpec> shared_gate{};
+  std::vector<double> sinks{};  // of attention: [heads], or none
 };
 
 // One step of a head: applies the parts that are present, in this order.

@@ -306,6 +306,29 @@ LinearSpec ModelTensors::conv1d(const std::string& name, uint32_t outputs, uint3
   return {transpose(matrix(names.weight, inputs, outputs)), vector(names.bias, outputs, bias)};
 }
 
+LinearSpec ModelTensors::stacked(const PartNames& names, uint32_t count, uint32_t outputs,
+                                 uint32_t inputs, bool are_inputs_first) {
+  const uint64_t first = are_inputs_first ? inputs : outputs;
+  const uint64_t second = are_inputs_first ? outputs : inputs;
+  const StoredTensor* weight = take(names.weight, {count, first, second}, Presence::kRequired);
+  const StoredTensor* bias = take(names.bias, {count, outputs}, Presence::kRequired);
+  const uint32_t rows = count * outputs;
+  LinearSpec all = {{.name = full_name(names.weight), .rows = rows, .columns = inputs, .load = {}}};
+  if (bias != nullptr) all.bias = weight_of(*bias, 1, rows).exact();
+  if (weight == nullptr) return all;
+  all.weight = weight_of(*weight, rows, inputs);
+  if (!are_inputs_first) return all;
+  change_load(all.weight, [rows, outputs, inputs](const auto& stored) {
+    auto values = stored;
+    for (size_t row = 0; row < rows; ++row) {
+      const size_t begin = row / outputs * outputs * inputs + row % outputs;
+      for (size_t i = 0; i < inputs; ++i) values[row * inputs + i] = stored[begin + i * outputs];
+    }
+    return values;
+  });
+  return all;
+}
+
 NormSpec ModelTensors::norm(const std::string& name, uint32_t features, double epsilon,
                             NormKind kind, Presence bias) {
   const PartNames names = part(name);
@@ -405,7 +428,9 @@ class LayerReader {
         settings_(settings),
         list_(std::move(list)),
         prefix_(fmt::format("{}{}.", list_, index)),
-        is_first_(index == 0) {}
+        is_first_(index == 0),
+        has_experts_(settings.experts.count != 0 &&
+                     (settings.lacks_experts.empty() || !settings.lacks_experts[index])) {}
 
   LayerSpec run() {
     LayerSpec layer;
@@ -422,7 +447,12 @@ class LayerReader {
     layer.attention_out_norm = norm(names_.attention_out_norm);
     layer.mlp_norm = norm(names_.mlp_norm);
     layer.mlp_out_norm = norm(names_.mlp_out_norm);
-    read_mlp(layer);
+    if (has_experts_) {
+      read_experts(layer);
+    } else {
+      read_mlp(layer);
+    }
+    if (names_.sinks != nullptr) layer.sinks = tensors_.vector(prefix_ + names_.sinks, spec_.heads);
     return layer;
   }
 
@@ -523,12 +553,57 @@ class LayerReader {
     layer.down = linear(names_.down, spec_.model_dim, width, bias);
   }
 
+  // Reads the projection of all experts.
+  LinearSpec of_experts(const std::string& part, uint32_t outputs, uint32_t inputs) {
+    const uint32_t count = settings_.experts.count;
+    if (part.find("{}") == std::string::npos) {
+      const std::string bias = names_.has_expert_bias ? prefix_ + part + "_bias" : "";
+      return tensors_.stacked({prefix_ + part, bias}, count, outputs, inputs,
+                              names_.has_gates_between);
+    }
+    std::vector<LinearSpec> experts;
+    for (uint32_t i = 0; i < count; ++i) {
+      experts.push_back(
+          linear(fmt::format(fmt::runtime(part), i), outputs, inputs, Presence::kNone));
+    }
+    return stack_rows(std::move(experts));
+  }
+
+  void read_experts(LayerSpec& layer) {
+    const uint32_t width = settings_.expert_width, inputs = spec_.model_dim;
+    ExpertsSpec& experts = layer.experts.emplace(settings_.experts);
+    experts.router = linear(names_.router, experts.count, inputs, Presence::kIfStored);
+    if (names_.expert_gate != nullptr) {
+      experts.gate = of_experts(names_.expert_gate, width, inputs);
+      experts.up = of_experts(names_.expert_up, width, inputs);
+    } else {
+      const LinearSpec both = of_experts(names_.expert_up, 2 * width, inputs);
+      RowOrder gates, others;
+      for (uint32_t row = 0; row < both.outputs(); ++row) {
+        const bool is_gate = names_.has_gates_between ? row % 2 == 0 : row / width % 2 == 0;
+        (is_gate ? gates : others).push_back(row);
+      }
+      experts.gate = select_rows(both, gates);
+      experts.up = select_rows(both, others);
+    }
+    experts.down = of_experts(names_.expert_down, inputs, width);
+    if (names_.shared == nullptr) return;
+    const auto shared = [&](const char* part, uint32_t outputs, uint32_t from) {
+      return linear(names_.shared + std::string(part), outputs, from, Presence::kNone);
+    };
+    layer.gate = shared(".gate_proj", settings_.shared_width, inputs);
+    layer.up = shared(".up_proj", settings_.shared_width, inputs);
+    layer.down = shared(".down_proj", inputs, settings_.shared_width);
+    layer.shared_gate = shared("_gate", 1, inputs);
+  }
+
   ModelTensors& tensors_;
   const TransformerSpec& spec_;
   const LayerNames& names_;
   const LayerSettings& settings_;
   const std::string list_, prefix_;
   const bool is_first_;
+  const bool has_experts_;
 };
 
 }  // namespace

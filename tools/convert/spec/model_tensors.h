@@ -109,6 +109,11 @@ class ModelTensors {
   LinearSpec linear(const std::string& name);
   // Takes a weight stored as [inputs, outputs], unless the tensor is marked is_by_outputs.
   LinearSpec conv1d(const std::string& name, uint32_t outputs, uint32_t inputs, Presence bias);
+  // Takes `count` matrices in one tensor, [count, outputs, inputs] or, if inputs come first,
+  // [count, inputs, outputs], and biases [count, outputs] unless their name is empty. Returns the
+  // rows of all, one after the other.
+  LinearSpec stacked(const PartNames& names, uint32_t count, uint32_t outputs, uint32_t inputs,
+                     bool are_inputs_first);
   // Takes the part `name`: gain [features] and bias [features].
   NormSpec norm(const std::string& name, uint32_t features, double epsilon,
                 NormKind kind = NormKind::kLayer, Presence bias = Presence::kRequired);
@@ -171,6 +176,17 @@ struct LayerNames {
   const char* up;  // with has_gate_in_up: the rows of the gate, then its own
   const char* down;
 
+  // Names in layers with experts. "{}" stands for the index of an expert, if each has its own
+  // tensors; else names are those of whole tensors. Without a gate, `expert_up` has its rows, too.
+  const char* router = nullptr;
+  const char* expert_gate = nullptr;
+  const char* expert_up = nullptr;
+  const char* expert_down = nullptr;
+  bool has_expert_bias = false;    // whose tensors end in "_bias"
+  const char* shared = nullptr;    // MLP beside the experts, whose gate is "<shared>_gate"
+  bool has_gates_between = false;  // rows of gate and `up` in turn, and inputs come first
+  const char* sinks = nullptr;
+
   NormKind norm = NormKind::kLayer;
   FusedRows fused_rows = FusedRows::kBlocks;
   bool has_gate_in_up = false;
@@ -205,6 +221,10 @@ struct LayerSettings {
   bool has_row_norms = false;  // head norms, but of the whole rows of queries and keys
   bool gain_plus_one = false;
   bool is_parallel = false;
+  ExpertsSpec experts{};              // its numbers; count 0: no experts
+  uint32_t expert_width = 0;          // hidden columns of an expert
+  uint32_t shared_width = 0;          // of the MLP beside them
+  std::vector<bool> lacks_experts{};  // for each layer; empty: none does
   // For each layer, the number of keys that a query sees, including its own; 0: all; empty: all.
   std::vector<uint32_t> windows{};
   std::vector<Rotation> rotations{};  // for each layer; empty: kModel

@@ -38,6 +38,13 @@ struct Kind {
   std::vector<NodeBody> others = {};
 };
 
+ExpertsNode experts(uint32_t count) {
+  ExpertsNode node;
+  node.parts = linear("w", {1.0, 2.0}).parts;
+  node.count = count;
+  return node;
+}
+
 std::vector<Kind> kinds() {
   EmbeddingNode with_positions;
   with_positions.positions = WeightRef{};
@@ -75,6 +82,8 @@ std::vector<Kind> kinds() {
       {MaxPoolNode{}, false, {MaxPoolNode{{{3}, {}, 1}}}},
       {SliceNode{}, false, {SliceNode{4}}},
       {ConcatNode{}, false},
+      {TopKNode{}, false},
+      {experts(2), false, {experts(1)}},
   };
 }
 

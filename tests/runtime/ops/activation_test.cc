@@ -59,6 +59,8 @@ double reference(Activation function, double x) {
       return std::log(x);
     case Activation::kSin:
       return std::sin(x);
+    case Activation::kAtMost:
+      return std::min(x, double{kParameter});
   }
   return NAN;
 }
@@ -67,7 +69,7 @@ constexpr Activation kAll[] = {
     Activation::kRelu,      Activation::kGeluErf, Activation::kGeluTanh, Activation::kSilu,
     Activation::kSoftCap,   Activation::kTanh,    Activation::kSigmoid,  Activation::kScale,
     Activation::kLeakyRelu, Activation::kElu,     Activation::kSoftplus, Activation::kMish,
-    Activation::kHardSwish, Activation::kClamp,   Activation::kSin};
+    Activation::kHardSwish, Activation::kClamp,   Activation::kSin,      Activation::kAtMost};
 
 // Functions that are NaN for some inputs, or soon overflow.
 constexpr Activation kPartial[] = {Activation::kExp, Activation::kSqrt, Activation::kReciprocal,
@@ -171,6 +173,7 @@ TEST_P(Activations, ApproachTheirLimitsFarFromZero) {
         right = kParameter, left = -kParameter;
       }
       if (function == Activation::kSin) continue;
+      if (function == Activation::kAtMost) right = kParameter, left = -far;
       if (function == Activation::kElu) left = -kParameter;
       if (function == Activation::kTanh) right = 1.0f, left = -1.0f;
       if (function == Activation::kSigmoid) right = 1.0f;

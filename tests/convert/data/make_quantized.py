@@ -7,7 +7,7 @@ The forms are those of AutoGPTQ and GPTQModel, of compressed-tensors and of bits
 here by their definitions. Weights are rounded, in groups or by row. expected.json holds token ids
 and the logits of each. Needs torch, transformers and safetensors.
 
-Usage: make_quantized.py FOLDER
+Usage: make_quantized.py FOLDER [NAME...]   (without names all of them)
 """
 
 import json
@@ -77,6 +77,31 @@ def gptq(bits, group, is_second, has_bias=False):
     }
     if is_second:
         config |= {"checkpoint_format": "gptq_v2", "pack_dtype": "int32", "meta": {"mse": 0.0}}
+    return write, config
+
+
+def gptq_by_activations(group):
+    """As GPTQ with desc_act, whose groups are columns of any places, and with zero points."""
+
+    def write(name, weight, tensors):
+        columns = weight.shape[1]
+        order = torch.randperm(columns)
+        g_idx = torch.empty(columns, dtype=torch.int64)
+        g_idx[order] = torch.arange(columns) // group
+        parts = weight[:, order].unflatten(1, (-1, group))
+        least = parts.amin(2).clamp(max=0.0)
+        scales = ((parts.amax(2).clamp(min=0.0) - least) / 15).to(torch.float16)
+        zeros = (-least / scales.float()).round().clamp(1, 15).to(torch.int64)
+        own_scales, own_zeros = scales[:, g_idx], zeros[:, g_idx]
+        unsigned = ((weight / own_scales.float()).round().to(torch.int64) + own_zeros).clamp(0, 15)
+        tensors[name + ".qweight"] = words(unsigned, 4).T.contiguous()
+        tensors[name + ".qzeros"] = words(zeros.T.contiguous() - 1, 4)
+        tensors[name + ".scales"] = scales.T.contiguous()
+        tensors[name + ".g_idx"] = g_idx.to(torch.int32)
+        return unsigned - own_zeros, own_scales
+
+    config = {"quant_method": "gptq", "bits": 4, "group_size": group, "desc_act": True,
+              "sym": False}
     return write, config
 
 
@@ -154,6 +179,7 @@ MODELS = {
     "gptq-v2-rows": ("llama", LLAMA, gptq(4, 0, is_second=True)),
     "gptq-8-rows": ("llama", LLAMA, gptq(8, 0, is_second=False)),
     "gptq-conv1d": ("gpt2", GPT2, gptq(4, 32, is_second=False)),
+    "gptq-act-order": ("gpt2", GPT2, gptq_by_activations(32)),
     "int-quantized": ("llama", LLAMA, compressed(8, 0, is_packed=False)),
     "pack-quantized": ("llama", LLAMA, compressed(4, 32, is_packed=True)),
     "bitsandbytes": ("llama", LLAMA, bitsandbytes()),
@@ -162,6 +188,8 @@ MODELS = {
 
 def main():
     for name, (model_type, sizes, (write, quantization)) in MODELS.items():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         torch.manual_seed(1)
         folder = pathlib.Path(sys.argv[1]) / name
         folder.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ TEST(HfQuantizedRefusals, GptqInFormsThatNoTypeHolds) {
   EXPECT_TRUE(model.refuses_field("bits", 3, "expected 4 or 8"));
   EXPECT_TRUE(model.refuses_field("bits", 2, kOriginal));
   EXPECT_TRUE(model.refuses_field("group_size", 48, "multiple of 32"));
-  EXPECT_TRUE(model.refuses_field("sym", false, "their own zero points"));
+  EXPECT_TRUE(QuantizedModel("gptq-8-rows").refuses_field("sym", false, "expected true for 8"));
   EXPECT_TRUE(model.refuses_field("checkpoint_format", "marlin", "gptq or gptq_v2"));
   EXPECT_TRUE(model.refuses_field("is_marlin_format", true, "marlin"));
   EXPECT_TRUE(
@@ -89,6 +89,10 @@ TEST(HfQuantizedRefusals, ZerosOfTheOtherConventionOrOfTheirOwn) {
   QuantizedModel own("gptq");
   own.set("qzeros", 1, uint32_t{0x77767777});
   EXPECT_TRUE(own.refuses({"o_proj.qzeros", "has 6 for group 0 of output 12: expected 7"}));
+  own.quantization()["sym"] = false;
+  EXPECT_NO_THROW(own.open());
+  own.set("qzeros", 1, uint32_t{0x777f7777});  // 0 less 1
+  EXPECT_TRUE(own.refuses({"o_proj.qzeros", "has 15 for group 0 of output 12"}));
 }
 
 TEST(HfQuantizedRefusals, GroupsInTheOrderOfActivations) {
@@ -101,7 +105,7 @@ TEST(HfQuantizedRefusals, GroupsInTheOrderOfActivations) {
   EXPECT_NO_THROW(model.open());
   QuantizedModel ordered("gptq");
   ordered.set("g_idx", 5, int32_t{1});
-  EXPECT_TRUE(ordered.refuses({"g_idx", "input 5 into group 1: expected 0", "act-order"}));
+  EXPECT_TRUE(ordered.refuses({"g_idx", "puts input 5 into group 1: expected 0 to 0"}));
 }
 
 TEST(HfQuantizedRefusals, TensorsThatAreMissingOrOfAnotherShapeOrType) {
@@ -221,7 +225,7 @@ TEST(HfQuantizedRefusals, CompressedTensorsWhoseShapesDisagree) {
   order.tensors[QuantizedModel::kLayer + "weight_g_idx"] = {"I32", {64}, numbers};
   EXPECT_NO_THROW(order.open());
   order.set("weight_g_idx", 40, int32_t{0});
-  EXPECT_TRUE(order.refuses({"weight_g_idx", "input 40 into group 0: expected 1"}));
+  EXPECT_TRUE(order.refuses({"weight_g_idx", "puts 33 inputs into group 0: expected 32"}));
 }
 
 TEST(HfQuantizedRefusals, BitsandbytesInFourBitsOrAnotherLayout) {

@@ -99,6 +99,21 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Groups of any columns, each with its own zero point, fit no type: only their products are given.
+TEST(HfQuantizedFiles, ActOrderWithZerosGivesTheResultsOfTransformers) {
+  const fs::path folder = quantized_fixture("gptq-act-order");
+  const json expected = read_json_value(folder / "expected.json");
+  std::vector<double> results;
+  for (const json& row : expected["results"]) {
+    for (const json& value : row) results.push_back(value);
+  }
+  const TransformerSpec spec = decoder_at(folder);
+  const auto ids = expected["ids"].get<std::vector<uint32_t>>();
+  EXPECT_TRUE(near(reference_decoder(spec, ids).values, results, kQuantizedError));
+  const WeightRef& down = spec.layers[0].down.weight;
+  EXPECT_FALSE(down.load_quantized);
+}
+
 // Both folders hold equal integers relative to their zeros, except at the ends of the range.
 TEST(HfQuantizedFiles, AwqEqualsGptqRelativeToItsZeros) {
   QuantizedModel model("gptq");

@@ -91,11 +91,16 @@ struct Layer {
   const Layout& layout;
   std::string name;
   StoredTensor integers, scales;
-  StoredTensor zeros{};  // where the layout has any
-  uint32_t rows = 0;     // outputs
+  StoredTensor zeros{};           // where groups have their own zero points
+  uint32_t zero_offset = 0;       // added to stored zero points
+  std::vector<uint32_t> order{};  // the group of each column; empty: groups of neighbours
+  uint32_t rows = 0;              // outputs
   uint32_t columns = 0;
   uint32_t bits = 8;
   uint32_t group = 0;  // columns that share a scale; divides `columns`
+
+  bool has_zeros() const { return !zeros.name.empty(); }
+  size_t group_of(size_t column) const { return order.empty() ? column / group : order[column]; }
 };
 
 // ---- integers and scales ----
@@ -138,6 +143,9 @@ std::vector<int8_t> load_centred_integers(const Layer& layer) {
 // Returns integers [rows, columns].
 std::vector<int8_t> load_integers(const Layer& layer) {
   if (*layer.layout.zeros != '\0') return load_centred_integers(layer);
+  const std::vector<uint8_t> zeros =
+      layer.has_zeros() ? unpack_words(layer.zeros, layer.bits) : std::vector<uint8_t>{};
+  const size_t stored_outputs = zeros.size() / (layer.columns / layer.group);
   if (layer.integers.type == "I8") {
     const std::vector<float> values = layer.integers.load();
     return {values.begin(), values.end()};
@@ -152,7 +160,10 @@ std::vector<int8_t> load_integers(const Layer& layer) {
       const size_t place = layer.layout.has_inputs_first
                                ? (column / in_word * layer.rows + row) * in_word + column % in_word
                                : row * stored_columns + column;
-      values[row * layer.columns + column] = static_cast<int8_t>(int{stored[place]} - middle);
+      const int zero = zeros.empty() ? middle
+                                     : zeros[layer.group_of(column) * stored_outputs + row] +
+                                           static_cast<int>(layer.zero_offset);
+      values[row * layer.columns + column] = static_cast<int8_t>(int{stored[place]} - zero);
     }
   }
   return values;
@@ -185,9 +196,20 @@ ScaledIntegers read_layer(const Layer& layer) {
                           .group = layer.group,
                           .values = load_integers(layer),
                           .scales = load_scales(layer)};
-  const size_t groups = layer.columns / layer.group;
+  if (!layer.order.empty()) {  // then each column has its own copy of the scale
+    const std::vector<float> of_groups = std::exchange(integers.scales, {});
+    const size_t groups = of_groups.size() / layer.rows;
+    for (size_t row = 0; row < layer.rows; ++row) {
+      for (const uint32_t group : layer.order) {
+        integers.scales.push_back(of_groups[row * groups + group]);
+      }
+    }
+    integers.group = 1;
+  }
+  const size_t group = integers.group;
+  const size_t groups = layer.columns / group;
   for (size_t i = 0; i < integers.scales.size(); ++i) {
-    const auto values = std::span(integers.values).subspan(i * layer.group, layer.group);
+    const auto values = std::span(integers.values).subspan(i * group, group);
     if (integers.scales[i] != 0.0f ||
         std::ranges::all_of(values, [](int8_t value) { return value == 0; })) {
       continue;
@@ -195,8 +217,8 @@ ScaledIntegers read_layer(const Layer& layer) {
     throw InputError(
         "{}: the scale of output {}, inputs {} to {}, is 0, but their integers are not: the "
         "weights are lost; {}",
-        place_of(layer.scales), i / groups, i % groups * layer.group,
-        (i % groups + 1) * layer.group - 1, kConvertOriginal);
+        place_of(layer.scales), i / groups, i % groups * group, (i % groups + 1) * group - 1,
+        kConvertOriginal);
   }
   return integers;
 }
@@ -207,19 +229,30 @@ void expect_shape(const StoredTensor& tensor, const std::vector<uint64_t>& shape
                    shape_text(shape));
 }
 
-// Throws InputError unless `order` assigns column i to group i / group. An order of only -1 means
-// that it was not set.
-void check_group_order(const StoredTensor& order, const Layer& layer) {
+// Returns the group of each column, empty if column i is in group i / group. An order of only -1
+// means that it was not set. Throws InputError unless all groups are of the same size.
+std::vector<uint32_t> read_group_order(const StoredTensor& order, const Layer& layer) {
   expect_shape(order, {layer.columns});
-  const std::vector<float> groups = order.load();
-  if (std::ranges::all_of(groups, [](float number) { return number == -1.0f; })) return;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i] == static_cast<float>(i / layer.group)) continue;
-    throw InputError(
-        "{} puts input {} into group {}: expected {}, for groups of {} neighbours; groups in the "
-        "order of activations (act-order, desc_act) are not supported: {}",
-        place_of(order), i, groups[i], i / layer.group, layer.group, kConvertOriginal);
+  const std::vector<float> stored = order.load();
+  if (std::ranges::all_of(stored, [](float number) { return number == -1.0f; })) return {};
+  const uint32_t groups = layer.columns / layer.group;
+  std::vector<uint32_t> found, inputs(groups, 0);
+  bool is_sequential = true;
+  for (size_t i = 0; i < stored.size(); ++i) {
+    if (!(stored[i] >= 0.0f && stored[i] < static_cast<float>(groups))) {
+      throw InputError("{} puts input {} into group {}: expected 0 to {}", place_of(order), i,
+                       stored[i], groups - 1);
+    }
+    found.push_back(static_cast<uint32_t>(stored[i]));
+    ++inputs[found.back()];
+    is_sequential = is_sequential && found.back() == i / layer.group;
   }
+  for (uint32_t group = 0; group < groups; ++group) {
+    if (inputs[group] == layer.group) continue;
+    throw InputError("{} puts {} inputs into group {}: expected {}", place_of(order), inputs[group],
+                     group, layer.group);
+  }
+  return is_sequential ? std::vector<uint32_t>{} : found;
 }
 
 // Replaces the tensors of quantized layers by one matrix each, `<layer>.weight`. REQUIRES: the
@@ -274,24 +307,28 @@ class QuantizedLayers {
 
   // Replaces the parts by the weight. If no type can hold its integers unchanged, the weight only
   // loads the dequantized products.
-  void add(const Layer& layer, bool is_by_row) {
+  void add(Layer layer, bool is_by_row) {
     const Layout& layout = layer.layout;
     if (find(layer.name, layout.order) != nullptr) {
-      check_group_order(require(layer.name, layout.order, {"I32", "I64"}), layer);
+      layer.order = read_group_order(require(layer.name, layout.order, {"I32", "I64"}), layer);
     }
     for (const char* part : layout.parts) {
       if (part != nullptr) replaced_.insert(layer.name + "." + part);
     }
-    const char* scheme = is_by_row ? layout.by_row : layout.in_groups;
+    std::string scheme = fmt::format(fmt::runtime(is_by_row ? layout.by_row : layout.in_groups),
+                                     fmt::arg("bits", layer.bits), fmt::arg("group", layer.group));
+    if (!layer.order.empty()) scheme += ", act-order";
+    if (layer.has_zeros() && *layout.zeros == '\0') scheme += ", with zeros";
     StoredTensor stored{.name = layer.name + ".weight",
-                        .type = fmt::format(fmt::runtime(scheme), fmt::arg("bits", layer.bits),
-                                            fmt::arg("group", layer.group)),
+                        .type = scheme,
                         .shape = {layer.rows, layer.columns},
                         .load = [layer] { return products(read_layer(layer)); },
                         .file = layer.integers.file,
                         .is_by_outputs = true};
+    // Integers relative to zero points take a bit more, and act-order has no blocks.
+    const uint32_t bits = layer.has_zeros() ? 8 : layer.bits;
     for (const TensorType type : kIntegerTypes) {
-      if (!can_hold(type, layer.bits, layer.columns, layer.group)) continue;
+      if (!layer.order.empty() || !can_hold(type, bits, layer.columns, layer.group)) continue;
       stored.quantized = {type, stored.type};
       stored.load_quantized = [layer, type, where = place_of(stored)] {
         return keep_integers(read_layer(layer), type, where);
@@ -345,6 +382,7 @@ struct GptqFormat {
   uint32_t bits = 4;
   uint32_t group_size = 0;  // 0: all inputs
   uint32_t stored_zero = 0;
+  bool is_symmetric = true;
   bool is_in_order = true;  // unless g_idx says so, too
 };
 
@@ -360,8 +398,9 @@ GptqFormat read_gptq_format(ConfigFields& config) {
       refuse(config, "group_size", fmt::format("a multiple of {}, or -1 for all inputs", kQ4Block));
     }
   }
-  if (!config.flag("sym", true)) {
-    refuse(config, "sym", "true: groups with their own zero points are not supported");
+  format.is_symmetric = config.flag("sym", true);
+  if (!format.is_symmetric && format.bits == 8) {
+    refuse(config, "sym", "true for 8 bits: these are int8, without zero points");
   }
   bool is_second_version = false;
   for (const char* field : {"checkpoint_format", "format"}) {
@@ -387,20 +426,25 @@ GptqFormat read_gptq_format(ConfigFields& config) {
   return format;
 }
 
-// Throws InputError unless all zero points are the middle of the range.
-void check_gptq_zeros(const StoredTensor& zeros, const Layer& layer, uint32_t stored_zero) {
+// Sets the zero points of a layer if any is not the middle of the range. Throws InputError if the
+// format is symmetric, and for the zero point 0 in the first version, which stores it as -1.
+void read_gptq_zeros(const StoredTensor& zeros, Layer& layer, const GptqFormat& format) {
   const uint32_t words = (layer.rows * layer.bits + 31) / 32;
+  const uint32_t stored_zero = format.stored_zero;
   expect_shape(zeros, {layer.columns / layer.group, words});
   const std::vector<uint8_t> found = unpack_words(zeros, layer.bits);
   const size_t stored_outputs = size_t{words} * (32 / layer.bits);
+  layer.zero_offset = (1u << (layer.bits - 1)) - stored_zero;
   for (size_t i = 0; i < found.size(); ++i) {
     if (i % stored_outputs >= layer.rows || found[i] == stored_zero) continue;
+    layer.zeros = zeros;
+    if (!format.is_symmetric && found[i] + layer.zero_offset < (1u << layer.bits)) continue;
     throw InputError(
         "{} has {} for group {} of output {}: expected {}, the middle as checkpoint_format {} "
-        "stores it; groups with their own zero points are not supported, and neither is another "
-        "checkpoint_format than the config's: {}",
+        "stores it, as sym is true, or another zero point that fits {} bits; a checkpoint_format "
+        "other than the config's is not supported: {}",
         place_of(zeros), found[i], i / stored_outputs, i % stored_outputs, stored_zero,
-        stored_zero % 2 != 0 ? "gptq" : "gptq_v2", kConvertOriginal);
+        stored_zero % 2 != 0 ? "gptq" : "gptq_v2", layer.bits, kConvertOriginal);
   }
 }
 
@@ -422,7 +466,7 @@ void read_gptq(ConfigFields& config, QuantizedLayers& layers) {
           place_of(layer.integers), layer.group, layer.columns, kConvertOriginal);
     }
     expect_shape(layer.scales, {layer.columns / layer.group, layer.rows});
-    check_gptq_zeros(layers.require(name, "qzeros", {"I32"}), layer, format.stored_zero);
+    read_gptq_zeros(layers.require(name, "qzeros", {"I32"}), layer, format);
     if (!format.is_in_order) layers.require(name, kGptq.order, {"I32"});
     layers.add(layer, format.group_size == 0);
   }

@@ -21,7 +21,7 @@ std::string formats() {
       "  torch.export.save(program, 'model.pt2')\n"
       "\nDecoders: a Hugging Face folder ({}), also quantized by GPTQ, AWQ, by compressed-tensors "
       "in "
-      "integers, or by bitsandbytes in int8; GGUF (llama, gpt2, qwen2, qwen3); llama2.c .bin; and "
+      "integers, or by bitsandbytes in int8; GGUF ({}); llama2.c .bin; and "
       "state dicts of published programs: nanoGPT, Meta's Llama, those of a book and a lecture.\n"
       "\nEncoders: a Hugging Face folder ({}; with the head of its class, too), one of "
       "sentence-transformers, and state dicts of BERT, The Annotated Transformer and "
@@ -39,7 +39,8 @@ std::string formats() {
       "  python3 arenite_export.py openai/whisper-tiny -o whisper\n"
       "  arenite convert whisper -o whisper.arn\n"
       "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n",
-      convert::decoder_types(), convert::encoder_types(), convert::encoder_decoder_types(),
+      convert::decoder_types(), convert::gguf_architectures(), convert::encoder_types(),
+      convert::encoder_decoder_types(),
       convert::known_modules());
 }
 

@@ -102,7 +102,7 @@ TEST_F(GgufDecoderTest, PassesOverWhereTheFileComesFrom) {
 
 TEST_F(GgufDecoderTest, RefusesArchitecturesItDoesNotKnow) {
   TensorMap tensors = llama_tensors();
-  EXPECT_TRUE(refuses(gguf_of_llama("gemma2", tensors), {"\"gemma2\"", "llama, gpt2, qwen2"}));
+  EXPECT_TRUE(refuses(gguf_of_llama("rwkv7", tensors), {"\"rwkv7\"", "expected llama, bloom"}));
   EXPECT_TRUE(refuses(GgufBuilder(), {"'general.architecture' is missing"}));
 }
 
@@ -116,8 +116,8 @@ TEST_F(GgufDecoderTest, RefusesSettingsThatChangeTheComputation) {
   EXPECT_TRUE(refuses(llama().count("split.count", 2), {"is 2", "as one file"}));
   EXPECT_TRUE(refuses(llama().raw("llama.attention.causal", GgufType::kBool, std::string(1, '\0')),
                       {"is false", "causal"}));
-  EXPECT_TRUE(refuses(llama().text("llama.rope.scaling.type", "yarn"),
-                      {"\"yarn\"", "expected none or linear"}));
+  EXPECT_TRUE(refuses(llama().text("llama.rope.scaling.type", "longrope"),
+                      {"\"longrope\"", "expected none, linear or yarn, or factors"}));
   EXPECT_TRUE(refuses(llama().count("llama.rope.dimension_count", 4), {"is 4", "namely 8"}));
   EXPECT_TRUE(refuses(llama().count("llama.vocab_size", 12), {"is 12", "expected 11"}));
 }

@@ -39,6 +39,12 @@ TransformerSpec read_hf_decoder(const Opened& model, HeadUse head_use = HeadUse:
 bool is_decoder_type(std::string_view model_type);
 std::string decoder_types();
 
+// Reads decoders in GGUF files, by architecture; gguf_architectures lists these for messages.
+// Throws InputError for other ones, for unsupported metadata about the computation, and for missing
+// or extra tensors. `store` is tensors_of the file.
+TransformerSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store);
+std::string gguf_architectures();
+
 // Reads encoders of transformers, by model_type, with the head that `architectures` names. Drops a
 // language-model head if `options` ask for pooling.
 TransformerSpec read_hf_encoder(const Opened& model, const ModelOptions& options,

@@ -278,6 +278,14 @@ Reading begin_reading(ConfigFields& config, const Family& family, TransformerSpe
   return reading;
 }
 
+// Calls `visit` with each family until it returns true.
+template <typename Visit>
+bool any_family(const Visit& visit) {
+  return std::ranges::any_of(gpt_families(), visit) || std::ranges::any_of(llama_families(), visit);
+}
+
+}  // namespace
+
 TransformerSpec read_decoder(ConfigFields& config, ModelTensors& tensors, const Family& family,
                              HeadUse use) {
   TransformerSpec spec = decoder_spec();
@@ -293,6 +301,7 @@ TransformerSpec read_decoder(ConfigFields& config, ModelTensors& tensors, const 
     spec.rope = read_hf_rope(config, spec, *family.rope);
   }
   if (family.read_own != nullptr) family.read_own(reading);
+  if (family.use_own_names != nullptr) family.use_own_names(reading, tensors);
   check_sizes(spec, reading.layers, config.where());  // some say key/value heads themselves
 
   // Models saved without their head have no prefix.
@@ -321,13 +330,14 @@ TransformerSpec read_decoder(ConfigFields& config, ModelTensors& tensors, const 
   return spec;
 }
 
-// Calls `visit` with each family until it returns true.
-template <typename Visit>
-bool any_family(const Visit& visit) {
-  return std::ranges::any_of(gpt_families(), visit) || std::ranges::any_of(llama_families(), visit);
+const Family* find_family(std::string_view model_type) {
+  const Family* found = nullptr;
+  any_family([&](const Family& family) {
+    if (family.model_type == model_type) found = &family;
+    return found != nullptr;
+  });
+  return found;
 }
-
-}  // namespace
 
 bool is_on(ConfigFields& config, const Switch& part) {
   return part.field == nullptr ? part.value : config.flag(part.field, part.value);
@@ -348,28 +358,22 @@ std::string decoder_types() {
   return types;
 }
 
-bool is_decoder_type(std::string_view model_type) {
-  return any_family([&](const Family& family) { return family.model_type == model_type; });
-}
+bool is_decoder_type(std::string_view model_type) { return find_family(model_type) != nullptr; }
 
 TransformerSpec read_hf_decoder(const Opened& model, HeadUse head_use) {
   ConfigFields config = model.config_fields();
-  const std::string type = config.text("model_type");
-  TransformerSpec spec;
-  const bool is_known = any_family([&](const Family& family) {
-    if (type != family.model_type) return false;
-    const TensorStore store = with_whole_weights(model);
-    ModelTensors tensors(store);
-    spec = read_decoder(config, tensors, family, head_use);
-    note_passed_over(config.finish(), spec);
-    pass_over_zero_biases(tensors);
-    tensors.finish();
-    return true;
-  });
-  if (is_known) return spec;
-  config.refuse("model_type",
-                fmt::format("expected a decoder ({}), an encoder ({}) or both ({})",
-                            decoder_types(), encoder_types(), encoder_decoder_types()));
+  const Family* const family = find_family(config.text("model_type"));
+  if (family == nullptr) {
+    config.refuse("model_type", fmt::format("expected a decoder ({}) or an encoder ({})",
+                                            decoder_types(), encoder_types()));
+  }
+  const TensorStore store = with_whole_weights(model);
+  ModelTensors tensors(store);
+  TransformerSpec spec = read_decoder(config, tensors, *family, head_use);
+  note_passed_over(config.finish(), spec);
+  pass_over_zero_biases(tensors);
+  tensors.finish();
+  return spec;
 }
 
 }  // namespace arenite::convert

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convert/families/hf_models.h"
@@ -44,6 +45,8 @@ struct Family {
   const char* model_type;
   // Reads the family's own config fields; refuses unsupported values.
   void (*read_own)(Reading& reading) = nullptr;
+  // Sets the names of another file format, after read_own.
+  void (*use_own_names)(Reading& reading, const ModelTensors& tensors) = nullptr;
 
   // Tensor names; null if the family lacks the part. `prefix` is missing in models saved without
   // their head.
@@ -93,6 +96,11 @@ struct Family {
 
 std::span<const Family> gpt_families();
 std::span<const Family> llama_families();
+const Family* find_family(std::string_view model_type);  // nullptr if there is no such row
+
+// Reads a decoder by its row. The caller finishes `config` and `tensors`.
+TransformerSpec read_decoder(ConfigFields& config, ModelTensors& tensors, const Family& family,
+                             HeadUse use);
 
 // Returns the positive number in `field`; nullopt if it is null, or by default.
 std::optional<double> read_cap(ConfigFields& config, const char* field,

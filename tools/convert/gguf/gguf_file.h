@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads GGUF version 3: metadata, mapped tensors, and the block types that store their elements
-// (plain floats, or 32 or 256 quantized elements with scales). Also reads the model that the
-// metadata describe, a decoder, and the tokenizer stored beside the weights.
+// (plain floats, or 32 or 256 quantized elements with scales). Also reads the tokenizer stored
+// beside the weights; families/gguf_decoders.cc reads the model that the metadata describe.
 //
 //   const auto file = GgufFile::read("model.gguf");
 //   const TensorStore store = tensors_of(file);
-//   const TransformerSpec spec = read_gguf_decoder(*file, store);
 #pragma once
 
 #include <cstddef>
@@ -138,16 +137,12 @@ class GgufFile {
 // integers.
 TensorStore tensors_of(const std::shared_ptr<const GgufFile>& file);
 
-// ---- the model that the metadata describes ----
+// ---- metadata and tokenizer ----
 
 // Returns all metadata except the tokenizer's and the provenance in general.*;
 // "general.architecture" is kept. Throws InputError for arrays longer than any architecture's
 // fields.
 ConfigFields gguf_fields(const GgufFile& file);
-
-// Reads architectures llama, gpt2, qwen2 and qwen3. Throws InputError for others, for unsupported
-// metadata about the computation, and for missing or extra tensors. `store` is tensors_of the file.
-TransformerSpec read_gguf_decoder(const GgufFile& file, const TensorStore& store);
 
 // The tokenizer as stored in the file. Without one the arrays are empty; otherwise scores and types
 // correspond one to one to tokens.

@@ -143,7 +143,7 @@ std::optional<ConfigFields> scaling_fields(ConfigFields& config) {
 uint32_t read_rotary_dim(ConfigFields& config, ConfigFields* inner, uint32_t head_dim,
                          const RopeFields& names) {
   constexpr const char* kShare = "partial_rotary_factor";
-  uint32_t rotary_dim = head_dim;
+  uint32_t rotary_dim = names.rotary_dim != 0 ? names.rotary_dim : head_dim;
   if (names.partial_factor[0] == nullptr) {
     constexpr const char* kWhy = "this model rotates whole heads";
     config.expect(kShare, 1.0, kWhy);

@@ -39,6 +39,7 @@ struct RopeFields {
   // A partial factor in rope_parameters takes precedence and need not agree with the other.
   bool inner_partial_counts = false;
   bool turns_neighbours = false;
+  uint32_t rotary_dim = 0;  // of each head; 0: as the partial factor says
 };
 
 // Takes the config's RoPE fields: `rope_parameters`, or the older `rope_scaling` and the named

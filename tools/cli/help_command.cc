@@ -40,8 +40,7 @@ std::string formats() {
       "  arenite convert whisper -o whisper.arn\n"
       "  arenite convert stories15M.bin -o stories.arn --tokenizer tokenizer.bin\n",
       convert::decoder_types(), convert::gguf_architectures(), convert::encoder_types(),
-      convert::encoder_decoder_types(),
-      convert::known_modules());
+      convert::encoder_decoder_types(), convert::known_modules());
 }
 
 std::string state_dicts() {

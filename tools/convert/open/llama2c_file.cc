@@ -159,10 +159,10 @@ std::vector<float> read_groups(std::span<const std::byte> data, size_t elements,
 
 constexpr double kTheta = 10000.0;
 
-constexpr LayerSettings kSettings = {.epsilon = 1e-5,  // fixed in the program, like theta
-                                     .qkv_bias = Presence::kNone,
-                                     .output_bias = Presence::kNone,
-                                     .mlp_bias = Presence::kNone};
+const LayerSettings kSettings = {.epsilon = 1e-5,  // fixed in the program, like theta
+                                 .qkv_bias = Presence::kNone,
+                                 .output_bias = Presence::kNone,
+                                 .mlp_bias = Presence::kNone};
 
 }  // namespace
 

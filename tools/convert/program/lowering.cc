@@ -453,32 +453,13 @@ class Lowering {
     const ColumnView from = input(value);
     const auto tied = tied_.find(value);
     const uint32_t matrix =
-        tied != tied_.end() ? tied->second : matrix_of_layer(name(value), linear.parts);
+        tied != tied_.end() ? tied->second : once_.matrix(name(value), linear.parts);
     const auto* windows = graph_.as<WindowsNode>(graph_.node(value).inputs[0]);
     if (windows != nullptr && !is_copied(graph_.node(value).inputs[0])) {
       add_convolution(value, from, matrix, graph_.node(value).inputs[0]);
     } else {
       program_.add_op(name(value), linear_op(from, result(value), matrix));
     }
-  }
-
-  // Adds the matrix of a layer, or returns that of an equal one, as some models run a layer several
-  // times.
-  uint32_t matrix_of_layer(const std::string& layer, const std::vector<LinearPart>& parts) {
-    std::string names;
-    for (const LinearPart& part : parts) names += part.linear.weight.name + '\n';
-    const uint32_t added = program_.add_matrix(layer, parts);
-    if (parts[0].linear.weight.name.empty()) return added;
-    std::vector<uint32_t>& known = matrices_[names];
-    const auto equal = std::ranges::find_if(known, [&](uint32_t other) {
-      return have_equal_elements(program_.tensors[other], program_.tensors[added]);
-    });
-    if (equal != known.end()) {
-      program_.tensors.pop_back();
-      return *equal;
-    }
-    known.push_back(added);
-    return added;
   }
 
   void emit(ValueId value, const TopKNode&) {
@@ -549,65 +530,11 @@ class Lowering {
     program_.add_op(name(value), norm_op(from, result(value, graph_.node(value).inputs), parts));
   }
 
-  // Returns the tensor of angles [positions, rotary_dim]: for each position the cosines, then the
-  // sines, times the magnitude of the rotation.
-  uint32_t angles_of(const RopeSpec& rope, uint32_t positions) {
-    const auto known = std::ranges::find_if(angles_, [&](const auto& angles) {
-      return angles.first == rope && program_.tensors[angles.second].outputs == positions;
-    });
-    if (known != angles_.end()) return known->second;
-    ProgramTensor tensor = {
-        .name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size()),
-        .outputs = positions,
-        .inputs = rope.rotary_dim,
-        .layout = format::Layout::kPlain};
-    tensor.load = [rope, positions] {
-      std::vector<float> values;
-      values.reserve(size_t{positions} * rope.rotary_dim);
-      for (uint32_t p = 0; p < positions; ++p) {
-        for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
-          values.push_back(static_cast<float>(rope.cosine(p, i)));
-        }
-        for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
-          values.push_back(static_cast<float>(rope.sine(p, i)));
-        }
-      }
-      return values;
-    };
-    angles_.emplace_back(rope, program_.add_tensor(std::move(tensor)));
-    return angles_.back().second;
-  }
-
-  uint32_t tensor_of(const AttentionBias& table) {
-    const auto known =
-        std::ranges::find(tables_, table, &std::pair<AttentionBias, uint32_t>::first);
-    if (known != tables_.end()) return known->second;
-    std::string name = table.by == ScoreTerms::kSlopes ? "slopes" : "terms";
-    if (!tables_.empty()) name += "." + std::to_string(tables_.size());
-    tables_.emplace_back(table,
-                         program_.add_tensor({.name = std::move(name),
-                                              .outputs = table.rows(),
-                                              .inputs = table.columns(),
-                                              .weights = {table.values.begin(), table.values.end()},
-                                              .layout = format::Layout::kPlain}));
-    return tables_.back().second;
-  }
-
-  uint32_t tensor_of(const std::vector<double>& sinks) {
-    const auto [known, is_new] = sinks_.emplace(sinks, 0);
-    if (is_new) {
-      const std::string name =
-          sinks_.size() == 1 ? "sinks" : "sinks." + std::to_string(sinks_.size() - 1);
-      known->second = program_.add_vector(name, {sinks.begin(), sinks.end()});
-    }
-    return known->second;
-  }
-
   void emit(ValueId value, const RotateNode& rotate) {
     const ColumnView from = input(value);
     program_.add_rope(name(value), from, result(value, graph_.node(value).inputs),
                       graph_.width(value) / rotate.head_dim,
-                      angles_of(rotate.rope, positions_of(value)));
+                      once_.angles(rotate.rope, positions_of(value)));
   }
 
   void emit(ValueId value, const PermuteNode& permute) {
@@ -737,12 +664,12 @@ class Lowering {
     parts.output = result(value);
     parts.mask = attention.mask;
     if (!attention.slopes.empty()) {
-      parts.terms = tensor_of({ScoreTerms::kSlopes, attention.heads, 0, attention.slopes});
+      parts.terms = once_.terms({ScoreTerms::kSlopes, attention.heads, 0, attention.slopes});
     } else if (attention.terms) {
-      parts.terms = tensor_of(*attention.terms);
+      parts.terms = once_.terms(*attention.terms);
       parts.terms_by = attention.terms->by;
     }
-    if (!attention.sinks.empty()) parts.sinks = tensor_of(attention.sinks);
+    if (!attention.sinks.empty()) parts.sinks = once_.sinks(attention.sinks);
     parts.score_cap = static_cast<float>(attention.score_cap);
     program_.add_op(name(value), attention_op(parts));
   }
@@ -794,6 +721,7 @@ class Lowering {
 
   Graph graph_;
   Program program_;
+  SharedTensors once_{program_};
   std::vector<GraphFunction> functions_;
   std::map<ValueId, uint32_t> function_of_;
   size_t now_ = 0;  // place in the graph's order
@@ -804,15 +732,11 @@ class Lowering {
   std::map<ValueId, std::pair<ValueId, uint32_t>> wholes_;    // concatenation and column
   std::map<ValueId, ValueId> fused_;                          // activation and product
   std::map<ValueId, uint32_t> tied_;                          // linear layer and tensor
-  std::map<std::string, std::vector<uint32_t>> matrices_;     // by the names of their weights
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> caches_;  // of the graph and axis
   std::map<std::pair<ValueId, ValueId>, Store> stores_;       // of key and value
   std::vector<format::CacheView> stored_caches_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> shared_;  // of the graph and axis, if stored
   std::set<uint32_t> stored_axes_;                            // of these
-  std::vector<std::pair<AttentionBias, uint32_t>> tables_;    // of terms, and their tensors
-  std::map<std::vector<double>, uint32_t> sinks_;             // and their tensors
-  std::vector<std::pair<RopeSpec, uint32_t>> angles_;         // and their tensors
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "convert/quantize/quantizers.h"
@@ -150,6 +151,74 @@ void Program::add_rope(const std::string& op_name, const ColumnView& input,
     }
   }
   add_op(op_name, rope_op(input, output, heads, angles));
+}
+
+uint32_t SharedTensors::matrix(const std::string& layer, const std::vector<LinearPart>& parts) {
+  std::string names;
+  for (const LinearPart& part : parts) names += part.linear.weight.name + '\n';
+  const uint32_t added = program_.add_matrix(layer, parts);
+  if (parts[0].linear.weight.name.empty()) return added;
+  std::vector<uint32_t>& known = matrices_[names];
+  const auto equal = std::ranges::find_if(known, [&](uint32_t other) {
+    return have_equal_elements(program_.tensors[other], program_.tensors[added]);
+  });
+  if (equal != known.end()) {
+    program_.tensors.pop_back();
+    return *equal;
+  }
+  known.push_back(added);
+  return added;
+}
+
+uint32_t SharedTensors::angles(const RopeSpec& rope, uint32_t positions) {
+  const auto known = std::ranges::find_if(angles_, [&](const auto& table) {
+    return table.first == rope && program_.tensors[table.second].outputs == positions;
+  });
+  if (known != angles_.end()) return known->second;
+  ProgramTensor tensor = {
+      .name = angles_.empty() ? "angles" : "angles." + std::to_string(angles_.size()),
+      .outputs = positions,
+      .inputs = rope.rotary_dim,
+      .layout = format::Layout::kPlain};
+  tensor.load = [rope, positions] {
+    std::vector<float> values;
+    values.reserve(size_t{positions} * rope.rotary_dim);
+    for (uint32_t p = 0; p < positions; ++p) {
+      for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
+        values.push_back(static_cast<float>(rope.cosine(p, i)));
+      }
+      for (uint32_t i = 0; i < rope.rotary_dim / 2; ++i) {
+        values.push_back(static_cast<float>(rope.sine(p, i)));
+      }
+    }
+    return values;
+  };
+  angles_.emplace_back(rope, program_.add_tensor(std::move(tensor)));
+  return angles_.back().second;
+}
+
+uint32_t SharedTensors::terms(const AttentionBias& table) {
+  const auto known = std::ranges::find(tables_, table, &std::pair<AttentionBias, uint32_t>::first);
+  if (known != tables_.end()) return known->second;
+  std::string name = table.by == ScoreTerms::kSlopes ? "slopes" : "terms";
+  if (!tables_.empty()) name += "." + std::to_string(tables_.size());
+  tables_.emplace_back(table,
+                       program_.add_tensor({.name = std::move(name),
+                                            .outputs = table.rows(),
+                                            .inputs = table.columns(),
+                                            .weights = {table.values.begin(), table.values.end()},
+                                            .layout = format::Layout::kPlain}));
+  return tables_.back().second;
+}
+
+uint32_t SharedTensors::sinks(const std::vector<double>& logits) {
+  const auto [known, is_new] = sinks_.emplace(logits, 0);
+  if (is_new) {
+    const std::string name =
+        sinks_.size() == 1 ? "sinks" : "sinks." + std::to_string(sinks_.size() - 1);
+    known->second = program_.add_vector(name, floats(logits));
+  }
+  return known->second;
 }
 
 bool have_equal_elements(const ProgramTensor& a, const ProgramTensor& b) {

@@ -9,8 +9,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "convert/graph/graph.h"
@@ -259,6 +261,27 @@ struct Program {
   // Extends the previous op if its columns and these are adjacent.
   void add_rope(const std::string& op_name, const format::ColumnView& input,
                 const format::ColumnView& output, uint32_t heads, uint32_t angles);
+};
+
+// Adds tensors that several ops may read, each once. Each member returns the index of the tensor.
+class SharedTensors {
+ public:
+  explicit SharedTensors(Program& program) : program_(program) {}
+
+  // The matrix of a layer, or that of an equal one, as some models run a layer several times.
+  uint32_t matrix(const std::string& layer, const std::vector<LinearPart>& parts);
+  // Angles [positions, rotary_dim]: for each position the cosines, then the sines, times the
+  // magnitude of the rotation.
+  uint32_t angles(const RopeSpec& rope, uint32_t positions);
+  uint32_t terms(const AttentionBias& table);
+  uint32_t sinks(const std::vector<double>& logits);
+
+ private:
+  Program& program_;
+  std::map<std::string, std::vector<uint32_t>> matrices_;  // by the names of their weights
+  std::vector<std::pair<AttentionBias, uint32_t>> tables_;
+  std::map<std::vector<double>, uint32_t> sinks_;
+  std::vector<std::pair<RopeSpec, uint32_t>> angles_;
 };
 
 // Whether two matrices are the same, with their biases. Loads both if they are alike.

@@ -21,7 +21,7 @@ enum class TokenizerList : uint8_t {
   kEnds,             // tokens that end a text; the first is the end token that encoding adds
   kTokenOffsets,     // [vocab_size + 1], into token_bytes
   kByteTokens,       // [256], empty, or [512]: the second half is for the last byte of a piece
-  kCharacters,       // code points, increasing
+  kCharacters,       // code points, increasing; kLastCharacter more at the end of a piece
   kCharacterTokens,  // the token of each of them
   // Merges of the pair (left, right): rows [merge_begin[left], merge_begin[left + 1]), sorted by
   // right.
@@ -81,7 +81,8 @@ enum SplitFlags : uint32_t {
   kDropGaps = 2,
   kOfBytes = 4,       // matches the byte-level alphabet's character of each byte
   kSkipFailures = 8,  // where a search fails, none succeeds before the character that ended it
-  kSplitFlagsAll = 15,
+  kPartsFollow = 16,  // its pieces are parts with their own prefix, which later steps split
+  kSplitFlagsAll = 31,
 };
 inline constexpr uint32_t kSplitHeader = 2;  // elements of a step before its table
 inline constexpr uint32_t kColumnBits = 8;
@@ -111,7 +112,10 @@ enum TokenizerFlags : uint32_t {
   kTokensAreApart = 1024,     // decoding puts a space before each token but the first
   // Each word between white space is a part with its own prefix; the white space is dropped.
   kWordsAreParts = 2048,
-  kTokenizerFlagsAll = 4095,
+  kDropRepeats = 4096,    // decoding writes a token once where it is repeated, as for CTC
+  kEndsAreSpaces = 8192,  // words end with tokens that end with a space; decoding drops the last
+  kOtherTypes = 16384,  // a token around a text has a type other than 0 and 1, which is not stored
+  kTokenizerFlagsAll = 32767,
 };
 
 enum SpecialFlags : uint8_t {
@@ -119,7 +123,9 @@ enum SpecialFlags : uint8_t {
   kEatsSpaceBefore = 2,  // a match includes the white space before it
   kEatsSpaceBehind = 4,  // a match includes the white space after it
   kIsText = 8,           // decoding always writes it
-  kSpecialFlagsAll = 15,
+  kSingleWord = 16,      // only where no word character (TextStep::kWordCharacters) is beside it
+  kNormalized = 32,      // found in the normalized text
+  kSpecialFlagsAll = 63,
 };
 
 // The steps of the normalizer, which runs before the pre-tokenizer. A step is its kind and three
@@ -131,14 +137,29 @@ enum class TextStep : uint32_t {
   kShrink,    // a run of 0: U+0020, 1: any white space; its least length; the code point it becomes
   kStrip,     // sum of 1: strips white space at the front, 2: at the end
   kReplace,   // first, n, m: n code points from fold_sequences[first] on become the next m ones
+  kPrepend,   // a code point that goes before a text, unless it is empty
+  // Canonical ordering by the n numbers from fold_sequences[first] on: a code point, and the
+  // combining class of it and of all up to the next one.
+  kOrder,
+  // Canonical composition by n such numbers: how many numbers of classes follow, these as above,
+  // and then two code points, in increasing order of both, and what they become. Hangul is composed
+  // by arithmetic.
+  kCompose,
+  kDrop,  // ranges of characters, n numbers from fold_sequences[first] on, that vanish
+  // Tables of the search for special tokens, which change nothing:
+  kWordCharacters,  // ranges of word characters: n numbers from fold_sequences[first] on
+  kName,            // first, n, index: how texts write specials[index], in n code points
 };
-inline constexpr uint32_t kTextSteps = 5;
+inline constexpr uint32_t kTextSteps = 11;
 inline constexpr uint32_t kStepNumbers = 4;
 
 enum class GraphemeClass : uint32_t { kOther, kExtend, kControl, kPrepend, kJoiner, kPictograph };
 inline constexpr uint32_t kGraphemeClasses = 6;
 
 inline constexpr uint32_t kNoRank = UINT32_MAX;
+
+// With kEndsAreSpaces, the last character of a piece is looked up with this added.
+inline constexpr uint32_t kLastCharacter = 0x110000;
 
 // WordPiece tokens that continue a word begin with this.
 inline constexpr std::string_view kContinuation = "##";

@@ -19,8 +19,8 @@ enum class ListValues : uint8_t { kAny, kTokens, kTokensOrNone, kCodePoints, kRa
 
 // Bit sets of TokenizerKind. The extra bit kWithSteps allows any kind that has steps.
 constexpr uint8_t kAll = 31, kBytesOrPieces = 3, kPiecesOrCharacters = 6, kNoWords = 23, kWords = 8;
-constexpr uint8_t kUnigramOnly = 16, kSplitKinds = 19, kWithSteps = 32,
-                  kFolds = kWords | kWithSteps;
+constexpr uint8_t kUnigramOnly = 16, kWithSteps = 32, kFolds = kWords | kWithSteps;
+constexpr uint8_t kSplitKinds = linked(Need::kUnigram) ? 27 : 19;
 
 // Limits are stored as logarithms, which keeps the rows small. REQUIRES: `most` is a power of 2.
 constexpr uint8_t log2_of(uint32_t most) { return static_cast<uint8_t>(std::countr_zero(most)); }
@@ -40,7 +40,7 @@ constexpr ListRule kListRules[] = {
     {"tokenizer.ends", kEnds, ListValues::kTokens, false, kAll, log2_of(kEndsMax)},
     {"tokenizer.token_offsets", kTokenOffsets},
     {"tokenizer.byte_tokens", kByteTokens, ListValues::kTokensOrNone, false, kNoWords},
-    {"tokenizer.characters", kCharacters, ListValues::kCodePoints, true, kPiecesOrCharacters},
+    {"tokenizer.characters", kCharacters, ListValues::kAny, true, kPiecesOrCharacters},
     {"tokenizer.character_tokens", kCharacters, ListValues::kTokens},
     {"tokenizer.merge_begin", kMergeBegin, ListValues::kAny, false, kBytesOrPieces},
     {"tokenizer.merge_rights", kMergeRights, ListValues::kTokens, false, kBytesOrPieces,
@@ -66,8 +66,7 @@ static_assert(std::size(kListRules) == kFirstTokenizerLists);
 constexpr ListRule kLaterListRules[] = {
     {"tokenizer.before", kBefore, ListValues::kTokens, false, kAll, log2_of(kAroundMax)},
     {"tokenizer.after", kAfter, ListValues::kTokens, false, kAll, log2_of(kAroundMax)},
-    {"tokenizer.steps", kSteps, ListValues::kAny, false, kNoWords,
-     log2_of(kStepsMax* kStepNumbers)},
+    {"tokenizer.steps", kSteps, ListValues::kAny, false, kAll, log2_of(kStepsMax* kStepNumbers)},
     {"tokenizer.scores", kScores, ListValues::kAny, false, kUnigramOnly},
     {"tokenizer.charsmap", kCharsmap, ListValues::kAny, false, kNoWords, log2_of(kCharsmapMax)},
     {"tokenizer.graphemes", kGraphemes, ListValues::kAny, false, kNoWords, log2_of(4 * kRangesMax)},
@@ -159,6 +158,11 @@ bool verify_increase(const std::span<const uint32_t>& list, Message field, const
   return true;
 }
 
+// Whether WordPiece folds characters and finds words by itself. With splits, steps do that.
+bool folds_words(const TokenizerView& view) {
+  return view.kind == TokenizerKind::kWordPiece && view.splits.empty();
+}
+
 // For WordPiece, a character must not become more code points than it has UTF-8 bytes: the tokens
 // and words of a text share a span with one element for each byte. The limit of U+FFFD is 1,
 // because it also stands for a single invalid byte. The steps of other kinds check the room as they
@@ -168,7 +172,7 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
   const uint32_t count = view.fold_to[index] >> kFoldCountShift;
   const uint32_t value = view.fold_to[index] & kFoldValueMask;
   char form[kUtf8BytesMax];
-  const bool is_step = linked(Need::kUnigram) && view.kind != TokenizerKind::kWordPiece;
+  const bool is_step = linked(Need::kUnigram) && !folds_words(view);
   const uint32_t most = is_step                         ? UINT8_MAX
                         : from == kReplacementCharacter ? 1
                                                         : encode_utf8(from, form);
@@ -186,7 +190,7 @@ bool verify_fold(const TokenizerView& view, uint32_t index, const Refusal& refus
 }
 
 bool verify_unicode(const TokenizerView& view, const Refusal& refuse) {
-  const bool has_words = view.kind == TokenizerKind::kWordPiece;
+  const bool has_words = folds_words(view);
   if (linked(Need::kUnigram) && has_words &&
       !verify_increase(view.fold_from, "tokenizer.fold_from", refuse)) {
     return false;
@@ -238,7 +242,8 @@ bool verify_splits(const TokenizerView& view, const Refusal& refuse) {
     const uint32_t states = left < kSplitHeader ? 0 : splits[i + 1];
     const uint32_t before = of_bytes;
     of_bytes = flags & kOfBytes;
-    if (flags > kSplitFlagsAll || steps == kSplitStepsMax || of_bytes < before ||
+    if (flags > (linked(Need::kUnigram) ? kSplitFlagsAll : kPartsFollow - 1) ||
+        steps == kSplitStepsMax || of_bytes < before ||
         (of_bytes != 0 && view.kind != TokenizerKind::kBytePairs) || states < 2 ||
         states > (left - kSplitHeader) / count) {
       return refuse("a step is invalid", "tokenizer.splits", i, flags);
@@ -270,7 +275,7 @@ bool verify_choices(const TokenizerView& view, const Refusal& refuse) {
       {"tokenizer.prefix", static_cast<uint32_t>(view.prefix), has_words ? 0 : kPrefixes - 1},
       {"tokenizer.unknown", static_cast<uint32_t>(view.unknown), kUnknowns - 1},
       {"tokenizer.flags", view.flags,
-       linked(Need::kUnigram) && !has_words ? kTokenizerFlagsAll : kWordsAreParts - 1},
+       linked(Need::kUnigram) ? uint32_t{kTokenizerFlagsAll} : kWordsAreParts - 1},
       {"tokenizer.word_characters_max", view.word_characters_max,
        has_words ? kWordCharactersMax : 0},
       {"tokenizer.pair_separators", view.pair_separators,  // a separator is the first end token
@@ -315,6 +320,13 @@ bool verify_bytes(const TokenizerView& view, const Refusal& refuse) {
   return true;
 }
 
+// Whether the token is the name of a byte, such as "<0x0A>", which decoding writes.
+bool is_byte_name(std::string_view token, uint32_t byte) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  const char name[] = {'<', '0', 'x', kDigits[byte / 16 % 16], kDigits[byte % 16], '>'};
+  return token == std::string_view(name, sizeof name);
+}
+
 bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
   const bool absent = view.byte_tokens.empty() && view.kind != TokenizerKind::kBytePairs;
   const bool has_last = linked(Need::kUnigram) && view.kind == TokenizerKind::kBytePairs &&
@@ -334,8 +346,10 @@ bool verify_byte_tokens(const TokenizerView& view, const Refusal& refuse) {
     const std::string_view bytes = view.bytes(token);
     // The token of a word's last byte may have a suffix, such as "</w>".
     const bool is_last = linked(Need::kUnigram) && i >= kByteValues;
-    if ((is_last ? bytes.empty() : bytes.size() != 1) ||
-        static_cast<uint8_t>(bytes[0]) != i % kByteValues) {
+    const bool has_name =
+        linked(Need::kUnigram) && view.kind != TokenizerKind::kBytePairs && is_byte_name(bytes, i);
+    if (!has_name && ((is_last ? bytes.empty() : bytes.size() != 1) ||
+                      static_cast<uint8_t>(bytes[0]) != i % kByteValues)) {
       return refuse("a token does not spell its byte or character", "tokenizer.byte_tokens", i,
                     token);
     }
@@ -351,14 +365,17 @@ bool is_utf8_of(uint32_t code_point, std::string_view bytes) {
 
 bool verify_characters(const TokenizerView& view, const Refusal& refuse) {
   for (uint32_t i = 0; i < view.characters.size(); ++i) {
-    const uint32_t code_point = view.characters[i];
+    const bool is_last =
+        linked(Need::kUnigram) && view.has(kEndsAreSpaces) && view.characters[i] >= kLastCharacter;
+    const uint32_t code_point = view.characters[i] - (is_last ? kLastCharacter : 0);
     const bool is_surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
-    if (is_surrogate) {
-      return refuse("a character is a surrogate", "tokenizer.characters", i, code_point);
+    if (is_surrogate || code_point > kCodePointMax) {
+      return refuse("a character is a surrogate, or none", "tokenizer.characters", i, code_point);
     }
     const uint32_t token = view.character_tokens[i];
     const bool is_space = code_point == kSpaceMark && view.bytes(token) == " ";
-    if (!is_space && !is_utf8_of(code_point, view.bytes(token))) {
+    // The token of a word's last character has a suffix.
+    if (!is_last && !is_space && !is_utf8_of(code_point, view.bytes(token))) {
       return refuse("a token does not spell its byte or character", "tokenizer.character_tokens", i,
                     token);
     }
@@ -434,9 +451,10 @@ bool verify_specials(const TokenizerView& view, const Refusal& refuse) {
       return refuse("a special token's name is empty or too long", "tokenizer.specials", i,
                     name.size(), kSpecialBytesMax);
     }
-    if (view.special_flags[i] > kSpecialFlagsAll) {
+    constexpr uint32_t kMost = linked(Need::kUnigram) ? kSpecialFlagsAll : kSingleWord - 1;
+    if (view.special_flags[i] > kMost) {
       return refuse("a special token has an unknown flag", "tokenizer.special_flags", i,
-                    view.special_flags[i], kSpecialFlagsAll);
+                    view.special_flags[i], kMost);
     }
   }
   return verify_order(view, view.special_order, view.specials.data(), "tokenizer.special_order",
@@ -467,6 +485,22 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
     case TextStep::kReplace:
       is_sound = step[2] > 0 && end + step[3] <= view.fold_sequences.size();
       break;
+    case TextStep::kPrepend:
+      is_sound = step[1] <= kCodePointMax;
+      break;
+    case TextStep::kOrder:
+    case TextStep::kDrop:
+    case TextStep::kWordCharacters:
+      is_sound = end <= view.fold_sequences.size() && step[2] % 2 == 0;
+      break;
+    case TextStep::kCompose:
+      is_sound = end <= view.fold_sequences.size() && step[2] > 0 &&
+                 view.fold_sequences[step[1]] % 2 == 0 && view.fold_sequences[step[1]] < step[2] &&
+                 (step[2] - 1 - view.fold_sequences[step[1]]) % 3 == 0;
+      break;
+    case TextStep::kName:
+      is_sound = end <= view.fold_sequences.size() && step[2] > 0 && step[3] < view.specials.size();
+      break;
   }
   return is_sound ||
          refuse("a step of the normalizer is invalid", "tokenizer.steps", place, step[0]);
@@ -475,6 +509,10 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
 // Verifies the lists after the first kFirstTokenizerLists: tokens around a text, scores, charsmap,
 // graphemes and steps.
 bool verify_later(const TokenizerView& view, const Refusal& refuse) {
+  if (folds_words(view) && !view.steps.empty()) {
+    return refuse("a tokenizer of this kind has no such list", "tokenizer.steps", 0,
+                  view.steps.size());
+  }
   if (view.before.size() + view.after.size() > kAroundMax) {
     return refuse("too many special tokens around a text", "tokenizer.after", 0, view.after.size(),
                   kAroundMax);

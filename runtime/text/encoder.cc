@@ -37,10 +37,11 @@ int compare(const Part& part, const Piece& piece, std::string_view bytes) {
 
 Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic* why) {
   const SpecialFinder specials(view_, read_specials);
+  const SpecialFinder names(view_, read_specials, true);
   for (size_t position = 0; position < text_.size();) {
     const SpecialMatch match = specials.find(text_, position);
-    const bool added =
-        has_lone_prefix(match) ? add_part(Part({}, true), 0) : add_part(position, match.begin);
+    const bool added = has_lone_prefix(match) ? add_part(Part({}, true), 0)
+                                              : add_between(position, match.begin, names);
     if (linked(Need::kUnigram) && !added && is_too_small_) {
       return refuse(why, Status::kInvalidArgument, "the span is too small for the normalized text",
                     "out", 0, out_.size(), 0);
@@ -58,18 +59,46 @@ Result<size_t> Encoder::run(bool read_specials, Message field, Diagnostic* why) 
   return count_;
 }
 
-bool Encoder::add_part(size_t begin, size_t end) {
+// Encodes bytes [begin, end) of the text. `names` are found once it is normalized.
+bool Encoder::add_between(size_t begin, size_t end, const SpecialFinder& names) {
   if (begin == end) return true;
   std::string_view text(text_.data() + begin, end - begin);
   if constexpr (linked(Need::kUnigram)) {
-    is_normalized_ = !view_.steps.empty();
-    is_too_small_ = is_normalized_ && !normalize(view_, text, out_.subspan(count_), text);
+    is_too_small_ = !normalize(view_, text, out_.subspan(count_), text);
     if (is_too_small_) return false;
+    const auto offset =
+        reinterpret_cast<uintptr_t>(text.data()) - reinterpret_cast<uintptr_t>(out_.data());
+    is_normalized_ = offset < out_.size_bytes();  // steps may also leave the text where it is
+    if (!names.finds_none()) return add_named(text, begin, names);
+  }
+  return add_text(text, begin);
+}
+
+// Finds special tokens in a normalized part.
+bool Encoder::add_named(std::string_view text, size_t begin, const SpecialFinder& names) {
+  for (size_t at = 0; at < text.size();) {
+    const SpecialMatch match = names.find(text, at);
+    const std::string_view before(text.data() + at, match.begin - at);
+    if (!before.empty() && !add_text(before, begin + at)) return false;
+    if (match.token != kNoToken) {
+      if (!fits(1, Part(text, false), match.end)) return false;
+      push(match.token);
+    }
+    at = match.end;
+  }
+  return true;
+}
+
+// Encodes a text without special tokens. `begin` is 0 at the start of the whole text.
+bool Encoder::add_text(std::string_view text, size_t begin) {
+  if constexpr (linked(Need::kUnigram)) {
     if (view_.has(format::kWordsAreParts)) return add_spaced(text, begin);
     if (text.empty()) return true;
+    if (has_parts(view_)) return add_parts(text, begin);
   }
   if constexpr (linked(Need::kWordPiece)) {
-    if (view_.kind == format::TokenizerKind::kWordPiece) return add_words(text, begin);
+    const bool has_words = view_.kind == format::TokenizerKind::kWordPiece;
+    if (has_words && view_.splits.empty()) return add_words(text, begin);
   }
   return add_part(Part(text, has_prefix(text, begin == 0)), begin);
 }
@@ -106,6 +135,19 @@ bool Encoder::add_spaced(std::string_view text, size_t begin) {
   return true;
 }
 
+// Encodes each piece of the steps up to the one with kPartsFollow as a part with its own prefix.
+bool Encoder::add_parts(std::string_view text, size_t begin) {
+  const Part whole(text, false);
+  PreTokenizer pre_tokenizer(view_, whole, SplitSteps::kUpToParts);
+  for (Piece piece; pre_tokenizer.next(piece);) {
+    const std::string_view part(text.data() + piece.begin, piece.end - piece.begin);
+    if (!add_part(Part(part, has_prefix(part, begin + piece.begin == 0)), begin + piece.begin)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Whether `words` more elements fit after the tokens. A normalized part lies at the end of `out_`:
 // the elements must not overwrite its unread bytes, from `position` on.
 bool Encoder::fits(size_t words, const Part& part, size_t position) {
@@ -129,10 +171,46 @@ bool Encoder::add_best(const Part& part, const Piece& piece) {
   return true;
 }
 
+// Writes the longest tokens from left to right, as WordPieces does, or the unknown one.
+bool Encoder::add_word(const Part& part, const Piece& piece) {
+  size_t end = count_, characters = 0;
+  for (size_t at = piece.begin; at < piece.end; at += part.code_point(at).bytes) ++characters;
+  bool is_known = characters <= view_.word_characters_max;
+  for (size_t begin = piece.begin; is_known && begin < piece.end;) {
+    PrefixSearch search(view_, view_.whole_tokens);
+    if (begin != piece.begin) (void)search.narrow(format::kContinuation);
+    TokenId longest = kNoToken;
+    size_t next = begin;
+    for (size_t at = begin; at < piece.end && search.narrow(part.byte(at)); ++at) {
+      const size_t place = search.whole();
+      if (place == view_.whole_tokens.size()) continue;
+      longest = view_.whole_tokens[place];
+      next = at + 1;
+    }
+    is_known = longest != kNoToken;
+    if (!is_known) break;
+    if (!fits(end - count_ + 1, part, piece.begin)) return false;
+    out_[end++] = longest;
+    begin = next;
+  }
+  if (is_known) {
+    count_ = end;
+    return true;
+  }
+  if (view_.unknown == format::Unknown::kRefuse) {
+    refused_offset_ = part_begin_ + (is_normalized_ ? 0 : part.text_offset(piece.begin));
+    refused_code_point_ = part.code_point(piece.begin).value;
+    return false;
+  }
+  if (!fits(1, part, piece.begin)) return false;
+  if (view_.unknown == format::Unknown::kToken) push(view_.unknown_token);
+  return true;
+}
+
 bool Encoder::add_part(const Part& part, size_t begin) {
   part_begin_ = begin;
   if constexpr (kPiecesLinked) {
-    PreTokenizer pre_tokenizer(view_, part);
+    PreTokenizer pre_tokenizer(view_, part, SplitSteps::kOfParts);
     Piece piece;
     while (pre_tokenizer.next(piece)) {
       if (!add_piece(part, piece)) return false;
@@ -164,6 +242,9 @@ bool Encoder::has_lone_prefix(const SpecialMatch& match) const {
 bool Encoder::add_piece(const Part& part, const Piece& piece) {
   if constexpr (linked(Need::kUnigram)) {
     if (view_.kind == format::TokenizerKind::kUnigram) return add_best(part, piece);
+    if constexpr (linked(Need::kWordPiece)) {
+      if (view_.kind == format::TokenizerKind::kWordPiece) return add_word(part, piece);
+    }
   }
   const TokenId whole = whole_token(part, piece);
   if (whole != kNoToken) {
@@ -194,10 +275,14 @@ bool Encoder::add_symbols(const Part& part, const Piece& piece, size_t& end) {
       if (!fits(end - count_ + code_point.bytes, part, i)) return false;
     }
     TokenId token = is_bytes ? view_.byte_tokens[part.byte(i)] : character_token(code_point.value);
-    // The last byte of a word has its own tokens, such as "d</w>".
+    // The last byte or character of a word has its own tokens, such as "d</w>".
     if constexpr (linked(Need::kUnigram)) {
-      const bool is_last = is_bytes && i + 1 == piece.end && view_.byte_tokens.size() > kByteValues;
-      if (is_last) token = view_.byte_tokens[kByteValues + part.byte(i)];
+      const bool is_last = i + code_point.bytes == piece.end;
+      if (is_last && is_bytes && view_.byte_tokens.size() > kByteValues) {
+        token = view_.byte_tokens[kByteValues + part.byte(i)];
+      } else if (is_last && view_.has(format::kEndsAreSpaces)) {
+        token = character_token(format::kLastCharacter + code_point.value);
+      }
     }
     if (token != kNoToken) {
       out_[end++] = token;

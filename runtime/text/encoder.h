@@ -55,9 +55,13 @@ class Encoder {
   Result<size_t> run(bool read_specials, Message field, Diagnostic* why);
 
  private:
-  bool add_part(size_t begin, size_t end);
+  bool add_between(size_t begin, size_t end, const SpecialFinder& names);
+  bool add_named(std::string_view text, size_t begin, const SpecialFinder& names);
+  bool add_text(std::string_view text, size_t begin);
   bool add_words(std::string_view text, size_t begin);
+  bool add_word(const Part& part, const Piece& piece);
   bool add_spaced(std::string_view text, size_t begin);
+  bool add_parts(std::string_view text, size_t begin);
   bool add_best(const Part& part, const Piece& piece);
   bool fits(size_t words, const Part& part, size_t position);
   bool add_part(const Part& part, size_t begin);

@@ -44,6 +44,10 @@ Status check_call(const format::TokenizerView& view, const Texts& texts, const F
     return refuse(why, Status::kUnsupported, "the tokenizer does not support pairs of texts",
                   "tokenizer.pair_separators");
   }
+  if (!out_types.empty() && view.has(format::kOtherTypes)) {
+    return refuse(why, Status::kUnsupported, "the tokenizer's types of tokens are not stored",
+                  "out_types");
+  }
   if (texts.first.size() > kTextBytesMax) {
     return refuse(why, Status::kInvalidArgument, "the text is too long to be encoded at once",
                   "text", 0, texts.first.size(), kTextBytesMax);

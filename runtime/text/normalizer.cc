@@ -20,6 +20,8 @@ using format::TokenizerView;
 // Longer graphemes are mapped character by character.
 constexpr size_t kMappedBytesMax = 5;
 
+constexpr uint32_t kFirstMark = 0x300;  // characters before it are no marks, nor composed with
+
 class Step {
  public:
   // `is_inside`: the text lies in `space`.
@@ -47,8 +49,27 @@ class Step {
         case TextStep::kReplace:
           fits = replace(step);
           break;
+        case TextStep::kPrepend:
+          fits = put(step[1]) && copy(text_.size());
+          break;
+        case TextStep::kOrder:
+          fits = order(numbers(step));
+          break;
+        case TextStep::kCompose:
+          fits = compose(numbers(step));
+          break;
+        case TextStep::kDrop: {
+          const CodePoint next = code_point(read_);
+          const bool drops = in_ranges(numbers(step), next.value);
+          fits = drops || copy(read_ + next.bytes);
+          if (drops) read_ += next.bytes;
+          break;
+        }
         case TextStep::kStrip:
           return strip(step[1]);
+        case TextStep::kWordCharacters:
+        case TextStep::kName:
+          return true;
       }
     }
     if (!fits) return false;
@@ -146,6 +167,118 @@ class Step {
     }
     read_ = end;
     return put(view_.fold_sequences.subspan(step[1] + step[2], step[3]));
+  }
+
+  std::span<const uint32_t> numbers(std::span<const uint32_t> step) const {
+    return view_.fold_sequences.subspan(step[1], step[2]);
+  }
+
+  // Returns the combining class of a character.
+  static uint32_t class_in(std::span<const uint32_t> classes, uint32_t code_point) {
+    uint32_t found = 0;
+    if (code_point < kFirstMark) return found;
+    for (size_t low = 0, high = classes.size() / 2; low < high;) {
+      const size_t middle = low + (high - low) / 2;
+      if (classes[2 * middle] <= code_point) {
+        found = classes[2 * middle + 1];
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return found;
+  }
+
+  // Copies a character, or a run of marks in the order of their classes: one class after the other,
+  // of which there are at most 255.
+  bool order(std::span<const uint32_t> classes) {
+    size_t end = read_;
+    while (end < text_.size()) {
+      const CodePoint next = code_point(end);
+      if (class_in(classes, next.value) == 0) break;
+      end += next.bytes;
+    }
+    if (end == read_) return copy(read_ + code_point(read_).bytes);
+    for (uint32_t last = 0, least = 1; least != UINT32_MAX; last = least) {
+      least = UINT32_MAX;
+      for (size_t at = read_; at < end; at += code_point(at).bytes) {
+        const uint32_t of = class_in(classes, code_point(at).value);
+        if (of > last && of < least) least = of;
+      }
+      for (size_t at = read_; at < end; at += code_point(at).bytes) {
+        const CodePoint next = code_point(at);
+        if (class_in(classes, next.value) == least && !put(bytes(at, at + next.bytes))) {
+          return false;
+        }
+      }
+    }
+    read_ = end;
+    return true;
+  }
+
+  // Returns what two characters become together; kInvalidCodePoint if they stay apart.
+  static uint32_t composed(std::span<const uint32_t> pairs, uint32_t first, uint32_t second) {
+    const uint32_t syllable = first - kSyllables, vowel = second - kVowels;
+    const uint32_t initial = first - kInitials, last = second - kFinals;
+    if (initial < kInitialCount && vowel < kVowelCount) {
+      return kSyllables + (initial * kVowelCount + vowel) * kFinalCount;
+    }
+    if (syllable < kSyllableCount && syllable % kFinalCount == 0 && last - 1 < kFinalCount - 1) {
+      return first + last;
+    }
+    for (size_t low = 0, high = pairs.size() / 3; low < high && second >= kFirstMark;) {
+      const size_t middle = low + (high - low) / 2;
+      const uint32_t* const pair = &pairs[3 * middle];
+      if (pair[0] == first && pair[1] == second) return pair[2];
+      if (pair[0] < first || (pair[0] == first && pair[1] < second)) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return kInvalidCodePoint;
+  }
+
+  // Copies a character, composed with the marks after it where that is possible, and other marks.
+  // The list has the classes first, as many numbers as its first element says.
+  bool compose(std::span<const uint32_t> list) {
+    const auto classes = list.subspan(1, list[0]), pairs = list.subspan(1 + list[0]);
+    CodePoint starter = code_point(read_);
+    const size_t place = written_;
+    if (!copy(read_ + starter.bytes)) return false;
+    uint32_t last = class_in(classes, starter.value);
+    bool is_next = last == 0;
+    if (!is_next) return true;
+    while (read_ < text_.size()) {
+      const CodePoint next = code_point(read_);
+      const uint32_t of = class_in(classes, next.value);
+      const uint32_t both =
+          is_next || last < of ? composed(pairs, starter.value, next.value) : kInvalidCodePoint;
+      if (both == kInvalidCodePoint) {
+        if (of == 0) return true;
+        if (!copy(read_ + next.bytes)) return false;
+        last = of;
+        is_next = false;
+        continue;
+      }
+      read_ += next.bytes;
+      if (!replace_written(place, starter, both)) return false;
+    }
+    return true;
+  }
+
+  // Replaces a character of the result.
+  bool replace_written(size_t place, CodePoint& character, uint32_t becomes) {
+    char form[kUtf8BytesMax];
+    const uint32_t size = encode_utf8(becomes, form);
+    const size_t after = written_ - place - character.bytes;
+    const char* const limit = is_inside_ ? text_.data() + read_ : end_;
+    if (place + size + after > static_cast<size_t>(limit - begin_)) return false;
+    std::memmove(begin_ + place + size, begin_ + place + character.bytes, after);
+    std::memcpy(begin_ + place, form, size);
+    written_ = place + size + after;
+    character = {becomes, size};
+    return true;
   }
 
   // Narrows the view of the text; copies nothing.

@@ -19,7 +19,7 @@ uint32_t byte_character(uint32_t byte) {
 
 }  // namespace
 
-PreTokenizer::PreTokenizer(const format::TokenizerView& view, const Part& part)
+PreTokenizer::PreTokenizer(const format::TokenizerView& view, const Part& part, SplitSteps which)
     : columns_(view.columns), part_(part) {
   if (view.splits.empty()) return;
   column_count_ = view.splits[0];
@@ -27,7 +27,19 @@ PreTokenizer::PreTokenizer(const format::TokenizerView& view, const Part& part)
     const uint32_t* const step = &view.splits[i];
     steps_[step_count_++] = step;
     i += format::kSplitHeader + size_t{step[1]} * column_count_;
+    if (linked(Need::kUnigram) && (step[0] & format::kPartsFollow) != 0) {
+      if (which == SplitSteps::kUpToParts) return;
+      step_count_ = 0;
+    }
   }
+}
+
+bool has_parts(const format::TokenizerView& view) {
+  for (size_t i = 1; i < view.splits.size();) {
+    if ((view.splits[i] & format::kPartsFollow) != 0) return true;
+    i += format::kSplitHeader + size_t{view.splits[i + 1]} * view.splits[0];
+  }
+  return false;
 }
 
 bool PreTokenizer::next(Piece& piece) {

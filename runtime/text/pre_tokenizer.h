@@ -18,7 +18,8 @@ inline constexpr uint32_t kSpaceMark = 0x2581;  // SentencePiece's space
 
 // Constants of the arithmetic that decomposes Hangul syllables: The Unicode Standard, section 3.12.
 inline constexpr uint32_t kSyllables = 0xAC00, kSyllableCount = 11172;
-inline constexpr uint32_t kInitials = 0x1100, kVowels = 0x1161, kFinals = 0x11A7;
+inline constexpr uint32_t kInitialCount = 19, kInitials = 0x1100, kVowels = 0x1161,
+                          kFinals = 0x11A7;
 inline constexpr uint32_t kVowelCount = 21, kFinalCount = 28;
 
 // A view of a part of a text, with or without a prefix space. Position 0 is that space if there is
@@ -62,13 +63,18 @@ struct Piece {
   size_t end = 0;
 };
 
+// The steps that divide a text into parts (SplitFlags::kPartsFollow), or parts into pieces.
+enum class SplitSteps : uint8_t { kUpToParts, kOfParts };
+bool has_parts(const format::TokenizerView& view);
+
 // Splits by tables that the converter compiles from regular expressions. The pieces of a step are
 // the texts of the next one; a text without steps is one piece. A search remembers where its last
 // match ended and reads on until no longer match is possible; the converter refuses expressions by
 // which several searches would read on over the same text.
 class PreTokenizer {
  public:
-  PreTokenizer(const format::TokenizerView& view, const Part& part);
+  PreTokenizer(const format::TokenizerView& view, const Part& part,
+               SplitSteps which = SplitSteps::kOfParts);
 
   // Writes the next piece, which is never empty. Returns false at the end of the part.
   bool next(Piece& piece);

@@ -22,25 +22,49 @@ CodePoint code_point_before(std::string_view text, size_t end) {
   return {};
 }
 
+// Calls `use` with each normalized name of the file and its index into specials.
+template <typename Use>
+void for_each_name(const format::TokenizerView& view, const Use& use) {
+  for (size_t i = 0; i < view.steps.size(); i += format::kStepNumbers) {
+    if (view.steps[i] != static_cast<uint32_t>(format::TextStep::kName)) continue;
+    use(view.fold_sequences.subspan(view.steps[i + 1], view.steps[i + 2]), view.steps[i + 3]);
+  }
+}
+
 }  // namespace
 
-SpecialFinder::SpecialFinder(const format::TokenizerView& view, bool all) : view_(view), all_(all) {
-  for (uint32_t i = 0; i < view_.special_order.size(); ++i) {
-    const uint8_t first = static_cast<uint8_t>(name(i)[0]);
-    if (is_read(i)) first_bytes_[first / 32] |= 1u << first % 32;
+SpecialFinder::SpecialFinder(const format::TokenizerView& view, bool all, bool in_normalized)
+    : view_(view), all_(all), in_normalized_(in_normalized) {
+  const auto add = [&](uint8_t first) {
+    first_bytes_[first / 32] |= 1u << first % 32;
+    finds_none_ = false;
+  };
+  for (uint32_t i = 0; i < view_.specials.size(); ++i) {
+    if (is_read(i)) add(static_cast<uint8_t>(view_.bytes(view_.specials[i])[0]));
+  }
+  if constexpr (linked(Need::kUnigram)) {
+    for_each_name(view_, [&](std::span<const uint32_t> name, uint32_t special) {
+      char form[kUtf8BytesMax];
+      (void)encode_utf8(name[0], form);
+      if (is_read(special)) add(static_cast<uint8_t>(form[0]));
+    });
   }
 }
 
 SpecialMatch SpecialFinder::find(std::string_view text, size_t from) const {
-  const uint32_t none = static_cast<uint32_t>(view_.special_order.size());
   for (size_t at = from; at < text.size(); ++at) {
     const uint8_t first = static_cast<uint8_t>(text[at]);
     if ((first_bytes_[first / 32] >> first % 32 & 1u) == 0) continue;
-    const uint32_t found = longest_at({text.data() + at, text.size() - at});
-    if (found == none) continue;
+    const Name found = longest_at({text.data() + at, text.size() - at});
+    if (found.bytes == 0) continue;
 
-    SpecialMatch match{at, at + name(found).size(), view_.specials[view_.special_order[found]]};
-    const uint32_t flags = view_.special_flags[view_.special_order[found]];
+    SpecialMatch match{at, at + found.bytes, view_.specials[found.special]};
+    const uint32_t flags = view_.special_flags[found.special];
+    if (linked(Need::kUnigram) && (flags & format::kSingleWord) != 0 &&
+        !is_single_word(text, match.begin, match.end)) {
+      at = match.end - 1;  // names within it are not found, either
+      continue;
+    }
     while ((flags & format::kEatsSpaceBefore) != 0 && match.begin > from) {
       const CodePoint before = code_point_before(text, match.begin);
       if (!is_space(before.value)) break;
@@ -56,26 +80,54 @@ SpecialMatch SpecialFinder::find(std::string_view text, size_t from) const {
   return {text.size(), text.size(), kNoToken};
 }
 
-uint32_t SpecialFinder::longest_at(std::string_view text) const {
+SpecialFinder::Name SpecialFinder::longest_at(std::string_view text) const {
   PrefixSearch search(view_, view_.special_order, view_.specials);
-  uint32_t longest = static_cast<uint32_t>(view_.special_order.size());
-  for (const char byte : text) {
-    if (!search.narrow(static_cast<uint8_t>(byte))) break;
+  Name longest;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!search.narrow(static_cast<uint8_t>(text[i]))) break;
     const size_t found = search.whole();
-    if (found != view_.special_order.size() && is_read(static_cast<uint32_t>(found))) {
-      longest = static_cast<uint32_t>(found);
+    if (found == view_.special_order.size()) continue;
+    const uint32_t special = view_.special_order[found];
+    bool is_other = false;  // texts write another name
+    if constexpr (linked(Need::kUnigram)) {
+      for_each_name(view_, [&](auto, uint32_t named) { is_other = is_other || named == special; });
     }
+    if (is_read(special) && !is_other) longest = {special, i + 1};
+  }
+  if constexpr (linked(Need::kUnigram)) {
+    for_each_name(view_, [&](std::span<const uint32_t> name, uint32_t special) {
+      size_t end = 0, same = 0;
+      while (same < name.size() && end < text.size()) {
+        const CodePoint next = decode_utf8({text.data() + end, text.size() - end});
+        if (next.value != name[same]) break;
+        end += next.bytes;
+        ++same;
+      }
+      if (same == name.size() && end > longest.bytes && is_read(special)) longest = {special, end};
+    });
   }
   return longest;
 }
 
-bool SpecialFinder::is_read(uint32_t order_index) const {
-  const uint8_t flags = view_.special_flags[view_.special_order[order_index]];
-  return all_ || (flags & format::kReadAlways) != 0;
+bool SpecialFinder::is_read(uint32_t special) const {
+  const uint8_t flags = view_.special_flags[special];
+  return (all_ || (flags & format::kReadAlways) != 0) &&
+         ((flags & format::kNormalized) != 0) == in_normalized_;
 }
 
-std::string_view SpecialFinder::name(uint32_t order_index) const {
-  return view_.bytes(view_.specials[view_.special_order[order_index]]);
+bool SpecialFinder::is_word_character(CodePoint code_point) const {
+  for (size_t i = 0; i < view_.steps.size(); i += format::kStepNumbers) {
+    if (view_.steps[i] != static_cast<uint32_t>(format::TextStep::kWordCharacters)) continue;
+    return in_ranges(view_.fold_sequences.subspan(view_.steps[i + 1], view_.steps[i + 2]),
+                     code_point.value);
+  }
+  return false;
+}
+
+bool SpecialFinder::is_single_word(std::string_view text, size_t begin, size_t end) const {
+  return (begin == 0 || !is_word_character(code_point_before(text, begin))) &&
+         (end == text.size() ||
+          !is_word_character(decode_utf8({text.data() + end, text.size() - end})));
 }
 
 uint32_t special_index(const format::TokenizerView& view, TokenId token) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/utf8.h"
 #include "format/tokenizer_reader.h"
 
 namespace arenite::text {
@@ -51,22 +52,30 @@ struct SpecialMatch {
 class SpecialFinder {
  public:
   // Finds the special tokens that are read in every text (kReadAlways), or all special tokens if
-  // `all`.
-  SpecialFinder(const format::TokenizerView& view, bool all);
+  // `all`: those that are found in texts as they are, or in normalized ones.
+  SpecialFinder(const format::TokenizerView& view, bool all, bool in_normalized = false);
+
+  bool finds_none() const { return finds_none_; }
 
   // Returns the leftmost match from `from` on, and the longest of those at the same place. Reads
   // each byte once, and looks ahead only where a name may begin.
   SpecialMatch find(std::string_view text, size_t from) const;
 
  private:
-  // Returns the index into special_order of the longest name at the start of `text`; its size if
-  // there is none.
-  uint32_t longest_at(std::string_view text) const;
-  bool is_read(uint32_t order_index) const;
-  std::string_view name(uint32_t order_index) const;
+  struct Name {
+    uint32_t special = 0;  // index into specials
+    size_t bytes = 0;      // 0: none
+  };
+  // Returns the longest name at the start of `text`.
+  Name longest_at(std::string_view text) const;
+  bool is_read(uint32_t special) const;
+  bool is_word_character(CodePoint code_point) const;
+  bool is_single_word(std::string_view text, size_t begin, size_t end) const;
 
   const format::TokenizerView& view_;
   bool all_;
+  bool in_normalized_;
+  bool finds_none_ = true;
   uint32_t first_bytes_[8] = {};  // bit set of the first bytes of names
 };
 

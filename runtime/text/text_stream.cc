@@ -50,6 +50,10 @@ TextParts TextStream::next(TokenId id) {
   }
   std::string_view bytes = view.bytes(id);
   if (bytes.empty()) return {};
+  const bool ends_words = view.has(format::kEndsAreSpaces);
+  if constexpr (linked(Need::kUnigram)) {
+    if (view.has(format::kDropRepeats) && id == last_) return {};
+  }
   if (at_start_ && view.has(format::kDropFirstSpace) && bytes.front() == ' ') {
     bytes.remove_prefix(1);
     if constexpr (linked(Need::kUnigram)) {  // Hugging Face's decoder drops all leading spaces
@@ -58,11 +62,15 @@ TextParts TextStream::next(TokenId id) {
     }
   }
   const bool is_first = at_start_;
+  const bool ended_word = ends_words && last_ != kNoToken && view.bytes(last_).ends_with(' ');
   at_start_ = false;
+  last_ = id;
+  if (ends_words && bytes.ends_with(' ')) bytes.remove_suffix(1);
 
   TextParts parts;
-  const bool is_word_piece = view.kind == format::TokenizerKind::kWordPiece;
-  if ((is_word_piece || view.has(format::kTokensAreApart)) && !is_first) {
+  const bool is_apart = view.has(format::kTokensAreApart);
+  const bool is_word_piece = view.kind == format::TokenizerKind::kWordPiece && !is_apart;
+  if (ended_word || ((is_word_piece || is_apart) && !is_first)) {
     if (is_word_piece && bytes.starts_with(format::kContinuation)) {
       bytes.remove_prefix(format::kContinuation.size());
     } else if (has_space_before(view, bytes)) {  // the held bytes stay incomplete: release them
@@ -96,6 +104,7 @@ TextParts TextStream::finish() {
   std::memcpy(ready_, held_, held_bytes_);
   const TextParts parts{.head = {ready_, held_bytes_}};
   held_bytes_ = 0;
+  last_ = kNoToken;
   at_start_ = !options_.is_continuation;
   return parts;
 }

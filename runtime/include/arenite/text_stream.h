@@ -44,6 +44,7 @@ class TextStream {
   char held_[4] = {};   // bytes of an incomplete character
   char ready_[4] = {};  // the bytes that `head` views
   uint32_t held_bytes_ = 0;
+  TokenId last_ = kNoToken;  // the last one of this text that has text
   bool at_start_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares small tokenizers with the settings of published ones with Hugging Face's library on the
-// same texts (data/make_library_cases.py).
+// same texts (data/make_library_cases.py, tests/tokenizers/make_kinds.py).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,8 +21,8 @@ using test::TestTokenizer;
 
 constexpr EncodeOptions kAllSpecials = {.read_specials = true};
 
-json library_cases() {
-  std::ifstream in(project_folder() / "tests/convert/tokenizers/data/library_cases.json");
+json cases_in(const char* name) {
+  std::ifstream in(project_folder() / "tests/convert/tokenizers/data" / name);
   return json::parse(in);
 }
 
@@ -57,10 +57,13 @@ TEST(LibraryCases, GiveTheSameIdsAndTexts) {
 #ifndef ARENITE_HAVE_UTF8PROC
   GTEST_SKIP() << "this build lacks utf8proc";
 #endif
-  const json all = library_cases();
-  const auto texts = all.at("texts").get<std::vector<std::string>>();
-  ASSERT_FALSE(texts.empty());
-  for (const json& item : all.at("tokenizers")) {
+  const json all = cases_in("library_cases.json");
+  json tokenizers = cases_in("kind_cases.json").at("tokenizers");
+  ASSERT_FALSE(tokenizers.empty());
+  for (const json& item : all.at("tokenizers")) tokenizers.push_back(item);
+  for (const json& item : tokenizers) {
+    const auto texts = item.value("texts", all.at("texts")).get<std::vector<std::string>>();
+    ASSERT_FALSE(texts.empty());
     const TestTokenizer tokenizer = tokenizer_of(item.at("json"));
     for (size_t i = 0; i < texts.size(); ++i) {
       const json& expected = item.at("cases").at(i);

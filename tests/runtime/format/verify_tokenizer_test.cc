@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{
             "Unknown", choose(&TokenizerNumbers::unknown, 3), {"tokenizer.unknown", "larger than"}},
         FileRule{
-            "Flags", choose(&TokenizerNumbers::flags, 4096), {"tokenizer.flags", "larger than"}},
+            "Flags", choose(&TokenizerNumbers::flags, 32768), {"tokenizer.flags", "larger than"}},
         FileRule{
             "Empty", resize(kTokenOffsets, 1), {"tokenizer.token_offsets", "empty or too large"}},
         FileRule{"FirstOffset",
@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"tokenizer.characters", "surrogate", 2}},
         FileRule{"CharacterTooLarge",
                  put(kCharacters, 2, 0x110000),
-                 {"tokenizer.characters", "out of range", 2}},
+                 {"tokenizer.characters", "or none", 2}},
         FileRule{"CharacterId",
                  put(kCharacterTokens, 0, 9),
                  {"tokenizer.character_tokens", "not in the vocabulary"}},
@@ -236,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileRule{"SpecialOrder", put(kSpecials, 1, 0), {"tokenizer.specials", "sorted", 1}},
         FileRule{"SpecialFlags",
                  [](ModelSurgery& s) {
-                   s.overwrite(s.model().tokenizer()->special_flags()->Data() + 1, uint8_t{16});
+                   s.overwrite(s.model().tokenizer()->special_flags()->Data() + 1, uint8_t{64});
                  },
                  {"tokenizer.special_flags", "unknown flag", 1}},
         FileRule{"SpecialIndex",
@@ -260,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(
             "RangeTooLarge", put(kColumns, 33, 0x11000001), {"tokenizer.columns", "order", 33}},
         FileRule{"SplitsMissing", resize(kSplits, 0), {"tokenizer.columns", "unknown"}},
         FileRule{"SplitColumns", put(kSplits, 0, 257), {"tokenizer.columns", "too many"}},
-        FileRule{"SplitFlags", put(kSplits, 1, 16), {"tokenizer.splits", "is invalid", 1}},
+        FileRule{"SplitFlags", put(kSplits, 1, 32), {"tokenizer.splits", "is invalid", 1}},
         FileRule{"SplitStates", put(kSplits, 2, 1), {"tokenizer.splits", "is invalid", 1}},
         FileRule{"SplitStatesAbsent",
                  put(kSplits, 2, 0x80000000),
@@ -290,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(
                  choose(&TokenizerNumbers::kind, 0),
                  {"tokenizer.scores", "no such list"}},
         FileRule{"Before", put(kBefore, 1, 5), {"tokenizer.before", "vocabulary", 1}},
-        FileRule{"StepKind", put(kSteps, 0, 5), {"tokenizer.steps", "is invalid"}},
+        FileRule{"StepKind", put(kSteps, 0, 11), {"tokenizer.steps", "is invalid"}},
         FileRule{"StepCount", resize(kSteps, 19), {"tokenizer.steps", "is invalid"}},
         FileRule{"StepFold", put(kSteps, 2, 4), {"tokenizer.steps", "is invalid"}},
         FileRule{"StepFoldWraps", put(kSteps, 1, UINT32_MAX), {"tokenizer.steps", "is invalid"}},

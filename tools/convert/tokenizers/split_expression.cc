@@ -314,8 +314,23 @@ class Parser {
 
   static Node set_node(CharacterSet set) { return {.kind = Kind::kSet, .set = std::move(set)}; }
 
+  // Returns what "(set)\1*" matches: a run of any one character of the set.
+  Node run_of_one(const CharacterSet& set) {
+    Node choice{.kind = Kind::kChoice};
+    for (const auto& [first, last] : set.ranges()) {
+      for (uint32_t character = first; character <= last; ++character) {
+        if (choice.parts.size() == kRepeatsMax) refuse("'\\1' of too many characters");
+        Node run{.kind = Kind::kRepeat, .least = 1, .most = kNoLimit};
+        run.parts.push_back(set_node(one(character)));
+        choice.parts.push_back(std::move(run));
+      }
+    }
+    return choice;
+  }
+
   Node group() {
     const bool ignored_case = ignores_case_;
+    const bool is_first = !text_.substr(at_).starts_with('?') && groups_++ == 0;
     if (takes("?i:")) {
       ignores_case_ = true;
     } else if (takes("?=") || takes("?!")) {
@@ -334,6 +349,7 @@ class Parser {
     Node inside = choice();
     if (!takes(")")) refuse("no ')'");
     ignores_case_ = ignored_case;
+    if (is_first && inside.kind == Kind::kSet && takes("\\1*")) return run_of_one(inside.set);
     return inside;
   }
 
@@ -453,6 +469,7 @@ class Parser {
   size_t at_ = 0;
   uint32_t depth_ = 0;
   bool ignores_case_ = false;
+  uint32_t groups_ = 0;  // that capture, so far
 };
 
 class Builder {

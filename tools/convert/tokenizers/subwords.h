@@ -63,7 +63,8 @@ struct SentencePiece {
   PieceType type = PieceType::kNormal;
 };
 
-inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, for a space
+inline constexpr uint32_t kSpaceMarkCharacter = 0x2581;  // for a space
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 // Returns `token` with U+2581 replaced by spaces.
 std::string piece_bytes(std::string_view token);

@@ -2,8 +2,8 @@
 // Converts steps to tables of characters, by utf8proc; SentencePiece's map is kept as it is.
 #include "convert/tokenizers/text_changes.h"
 
+#include <algorithm>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "convert/files/error.h"
@@ -16,6 +16,8 @@ namespace {
 using format::TextStep;
 using nlohmann::json;
 
+}  // namespace
+
 std::vector<uint32_t> code_points(std::string_view text) {
   std::vector<uint32_t> list;
   for (size_t i = 0; i < text.size();) {
@@ -25,6 +27,8 @@ std::vector<uint32_t> code_points(std::string_view text) {
   }
   return list;
 }
+
+namespace {
 
 // Makes a step that maps each character by `become`.
 template <typename Become>
@@ -52,6 +56,25 @@ TextChange drop_accents(bool decomposes, bool is_compatible) {
   });
   change.decomposes_hangul = decomposes;
   return change;
+}
+
+TextChange decomposition(bool is_compatible) {
+  TextChange change = fold_all([&](uint32_t character) {
+    if (is_hangul_syllable(character)) return std::vector<uint32_t>{character};
+    return full_decomposition(character, is_compatible);
+  });
+  change.decomposes_hangul = true;
+  return change;
+}
+
+// Returns what SentencePiece's rules "nmt" make of a character.
+std::vector<uint32_t> nmt_forms(uint32_t character) {
+  const bool is_control = (character >= 1 && character <= 0x1F) || character == 0x7F ||
+                          character == 0x8F || character == 0x9F;
+  constexpr uint32_t kSpaces[] = {'\t',   '\n',   '\f',   '\r',   0x1680, 0x200B, 0x200C, 0x200D,
+                                  0x200E, 0x200F, 0x2028, 0x2029, 0x2581, 0xFEFF, 0xFFFD};
+  if (std::ranges::find(kSpaces, character) != std::end(kSpaces)) return {' '};
+  return is_control ? std::vector<uint32_t>{} : std::vector<uint32_t>{character};
 }
 
 TextChange fold_controls(std::string_view controls, uint32_t becomes) {
@@ -99,20 +122,32 @@ std::string decode_base64(const HfObject& step, const char* field) {
 
 void TextChanges::take(const HfObject& step) {
   const std::string type = step.type();
-  if (open_ && type != "StripAccents")
-    open_->refuse("type", "NFC, or this step followed by StripAccents");
-  if (type == "Replace") {
-    take_replace(step);
-  } else if (type == "Lowercase") {
+  if (type == "Replace") return take_replace(step);
+  if (type == "BertNormalizer") return take_bert(step);
+  const bool is_compatible = type == "NFKD" || type == "NFKC";
+  if (type == "Lowercase") {
     step.expect_only({"type"});
     steps.push_back(fold_all([](uint32_t character) { return lower_cases(character); }));
-  } else if (type == "NFD" || type == "NFKD") {
+  } else if (type == "Nmt") {
     step.expect_only({"type"});
-    open_ = std::make_shared<HfObject>(step);
+    steps.push_back(fold_all(nmt_forms));
+  } else if (is_compatible || type == "NFD" || type == "NFC") {
+    step.expect_only({"type"});
+    steps.push_back(decomposition(is_compatible));
+    steps.push_back({.kind = TextStep::kOrder});
+    if (type == "NFC" || type == "NFKC") steps.push_back({.kind = TextStep::kCompose});
+    is_compatible_ = is_compatible;
   } else if (type == "StripAccents") {
     step.expect_only({"type"});
-    steps.push_back(drop_accents(open_ != nullptr, open_ && open_->type() == "NFKD"));
-    open_ = nullptr;
+    // Marks need no order before they go.
+    const bool is_decomposed = !steps.empty() && steps.back().kind == TextStep::kOrder;
+    if (is_decomposed) steps.resize(steps.size() - 2);
+    steps.push_back(drop_accents(is_decomposed, is_compatible_));
+  } else if (type == "Prepend") {
+    step.expect_only({"type", "prepend"});
+    const std::vector<uint32_t> prefix = code_points(step.text("prepend"));
+    if (prefix.size() != 1) step.refuse("prepend", "one character");
+    steps.push_back({.kind = TextStep::kPrepend, .becomes = prefix[0]});
   } else if (type == "Strip") {
     step.expect_only({"type", "strip_left", "strip_right"});
     const uint32_t sides =
@@ -125,9 +160,33 @@ void TextChanges::take(const HfObject& step) {
     take_charsmap(decode_base64(step, field), fmt::format("{}, {}", step.file_name(), field));
   } else {
     step.refuse("type",
-                "a supported step: NFC at first, Replace, Lowercase, Strip, Precompiled, "
-                "StripAccents, alone or after NFD or NFKD");
+                "a supported step: NFC, NFD, NFKC, NFKD, StripAccents, Lowercase, Replace, "
+                "Prepend, Strip, Precompiled, Nmt, BertNormalizer");
   }
+}
+
+WordRules bert_rules(const HfObject& step) {
+  step.expect_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  WordRules rules;
+  rules.drops_controls = step.flag("clean_text", true);
+  rules.lowers_case = step.flag("lowercase", true);
+  rules.strips_accents = step.flag("strip_accents", rules.lowers_case);
+  return rules;
+}
+
+void TextChanges::take_bert(const HfObject& step) {
+  const WordRules rules = bert_rules(step);
+  TextChange drop = {.kind = TextStep::kDrop};
+  TextChange change = fold_all([&](uint32_t character) {
+    if (rules.strips_accents && is_hangul_syllable(character)) return std::vector{character};
+    std::vector<uint32_t> becomes = word_forms(rules, character);
+    if (!becomes.empty()) return becomes;
+    append_to_ranges(drop.from, character);
+    return std::vector{character};
+  });
+  change.decomposes_hangul = rules.strips_accents;
+  if (!drop.from.empty()) steps.push_back(std::move(drop));
+  steps.push_back(std::move(change));
 }
 
 void TextChanges::take_replace(const HfObject& step) {
@@ -178,16 +237,14 @@ void TextChanges::take_charsmap(std::string_view charsmap, const std::string& pl
 
 // Normal form C keeps white space, except for two kinds of spaces.
 bool TextChanges::keep_normal_form() const {
-  for (const TextChange& change : steps) {
-    const bool is_space = change.kind == TextStep::kShrink || change.kind == TextStep::kStrip ||
-                          (change.kind == TextStep::kFold && change.folds.rbegin()->first < ' ');
-    if (!is_space) return false;
-  }
-  return !open_;
+  return std::ranges::all_of(steps, [](const TextChange& change) {
+    return change.kind == TextStep::kShrink || change.kind == TextStep::kStrip ||
+           (change.kind == TextStep::kFold && !change.folds.empty() &&
+            change.folds.rbegin()->first < ' ');
+  });
 }
 
 void TextChanges::apply(TokenizerSpec& spec) const {
-  if (open_) open_->refuse("type", "NFC, or this step followed by StripAccents");
   spec.changes = steps;
   spec.charsmap = charsmap_;
   if (!charsmap_.empty()) spec.graphemes = grapheme_ranges();

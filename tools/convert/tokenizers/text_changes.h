@@ -13,6 +13,11 @@
 
 namespace arenite::convert {
 
+std::vector<uint32_t> code_points(std::string_view text);
+
+// Reads a BertNormalizer.
+WordRules bert_rules(const HfObject& step);
+
 class TextChanges {
  public:
   // Adds a step. Throws InputError that names an unknown or unsupported step.
@@ -23,17 +28,16 @@ class TextChanges {
 
   // Whether the steps so far preserve normalization form C.
   bool keep_normal_form() const;
-  // Throws InputError if a step lacks its required successor.
   void apply(TokenizerSpec& spec) const;
 
   std::vector<TextChange> steps;
 
  private:
   void take_replace(const HfObject& step);
+  void take_bert(const HfObject& step);
 
   std::vector<uint32_t> charsmap_;
-  // A decomposition that must be followed by StripAccents.
-  std::shared_ptr<const HfObject> open_;
+  bool is_compatible_ = false;  // the last decomposition
 };
 
 }  // namespace arenite::convert

@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
 #include "convert/files/error.h"
+#include "convert/tokenizers/split_expression.h"
 #include "convert/tokenizers/split_tables.h"
+#include "convert/tokenizers/text_changes.h"
 #include "convert/tokenizers/unicode_library.h"
 #include "format/tokenizer_reader.h"
 #include "model_generated.h"
+#include "text/normalizer.h"
+#include "text/pre_tokenizer.h"
 
 namespace arenite::convert {
 namespace {
@@ -114,6 +119,10 @@ struct FoldTable {
     sequences.insert(sequences.end(), sequence.begin(), sequence.end());
     return static_cast<uint32_t>(sequences.size() - sequence.size());
   }
+  // Returns the place and the length of the list.
+  std::pair<uint32_t, uint32_t> add_list(const std::vector<uint32_t>& list) {
+    return {add(list), static_cast<uint32_t>(list.size())};
+  }
   void add(const std::map<uint32_t, std::vector<uint32_t>>& folds) {
     for (const auto& [character, becomes] : folds) {
       const uint32_t value = becomes.size() == 1 ? becomes[0] : add(becomes);
@@ -127,6 +136,7 @@ struct FoldTable {
 std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   std::vector<uint32_t> steps;
   std::map<std::map<uint32_t, std::vector<uint32_t>>, size_t> known_folds;  // first in the table
+  std::optional<std::pair<uint32_t, uint32_t>> classes, composed;           // first, count
   for (const TextChange& change : spec.changes) {
     const auto add = [&](size_t first, size_t second, size_t third) {
       steps.push_back(static_cast<uint32_t>(change.kind));
@@ -150,6 +160,25 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
       case format::TextStep::kStrip:
         add(change.sides, 0, 0);
         break;
+      case format::TextStep::kPrepend:
+        add(change.becomes, 0, 0);
+        break;
+      case format::TextStep::kOrder:
+      case format::TextStep::kCompose: {
+        const bool orders = change.kind == format::TextStep::kOrder;
+        auto& known = orders ? classes : composed;
+        if (!known) known = table.add_list(orders ? combining_classes() : compositions());
+        add(known->first, known->second, 0);
+        break;
+      }
+      case format::TextStep::kDrop: {
+        const auto [first, count] = table.add_list(change.from);
+        add(first, count, 0);
+        break;
+      }
+      case format::TextStep::kWordCharacters:
+      case format::TextStep::kName:
+        break;  // name_steps adds them
       case format::TextStep::kReplace:
         add(table.sequences.size(), change.from.size(), change.to.size());
         table.add(change.from);
@@ -158,6 +187,61 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
     }
   }
   return steps;
+}
+
+// The library decodes tokens that are found in normalized text by their normalized names. A special
+// token whose name changes is text from then on.
+void normalize_names(TokenizerSpec& spec) {
+  FoldTable folds;
+  const std::vector<uint32_t> steps = step_list(spec, folds);
+  format::TokenizerView view;
+  view.fold_from = folds.from;
+  view.fold_to = folds.to;
+  view.fold_sequences = folds.sequences;
+  view.steps = steps;
+  view.charsmap = spec.charsmap;
+  view.graphemes = spec.graphemes;
+  for (auto& [token, flags] : spec.specials) {
+    if ((flags & format::kNormalized) == 0) continue;
+    std::vector<uint32_t> space(16 * spec.tokens[token].size() + 64);
+    std::string_view normal;
+    (void)text::normalize(view, spec.tokens[token], space, normal);
+    refuse_if(normal.empty(), "{}: the normalizer leaves nothing of added token {}, {}",
+              quote(spec.origin), token, quote(spec.tokens[token]));
+    if (normal == spec.tokens[token]) continue;
+    spec.tokens[token] = std::string(normal);
+    flags |= format::kIsText;
+  }
+}
+
+// Adds the tables that the search for special tokens needs: word characters, and names that are not
+// the tokens' bytes.
+void add_name_steps(const TokenizerSpec& spec, const format::TokenizerView& view, FoldTable& table,
+                    std::vector<uint32_t>& steps) {
+  const auto add_step = [&](format::TextStep kind, const std::vector<uint32_t>& list, size_t last) {
+    const auto [first, count] = table.add_list(list);
+    steps.insert(steps.end(),
+                 {static_cast<uint32_t>(kind), first, count, static_cast<uint32_t>(last)});
+  };
+  const auto is_single = [](uint8_t flags) { return (flags & format::kSingleWord) != 0; };
+  if (std::ranges::any_of(view.special_flags, is_single)) {
+    CharacterSets known({}, {});
+    std::vector<uint32_t> ranges;
+    for (const auto& [first, last] : known.find(kWhitespaceWord)->ranges()) {
+      ranges.insert(ranges.end(), {first, last});
+    }
+    add_step(format::TextStep::kWordCharacters, ranges, 0);
+  }
+  for (size_t i = 0; i < view.specials.size(); ++i) {
+    const auto given = spec.special_names.find(view.specials[i]);
+    const bool is_raw = (view.special_flags[i] & format::kNormalized) == 0;
+    if (given == spec.special_names.end() || !is_raw) continue;
+    add_step(format::TextStep::kName, code_points(given->second), i);
+  }
+  refuse_if(steps.size() > format::kStepsMax * format::kStepNumbers,
+            "{}: {} steps of the normalizer and added tokens of spaces: a model file holds at most "
+            "{}",
+            quote(spec.origin), steps.size() / format::kStepNumbers, format::kStepsMax);
 }
 
 // Returns the scores of whole tokens, then of an unknown character, as 64-bit doubles in two words
@@ -205,13 +289,15 @@ void note_unknown(TokenizerSpec& spec) {
 bool has_later_lists(const format::TokenizerView& view) {
   return view.kind == format::TokenizerKind::kUnigram || view.has(format::kWordsAreParts) ||
          view.byte_tokens.size() > 256 || !view.before.empty() || !view.after.empty() ||
-         !view.steps.empty();
+         !view.steps.empty() || view.flags >= format::kDropRepeats || text::has_parts(view) ||
+         (view.kind == format::TokenizerKind::kWordPiece && !view.splits.empty());
 }
 
 }  // namespace
 
 void complete_tokenizer(TokenizerSpec& spec) {
   check_tokens(spec);
+  normalize_names(spec);
   std::sort(spec.merges.begin(), spec.merges.end(), [](const TokenMerge& a, const TokenMerge& b) {
     return std::tie(a.left, a.right) < std::tie(b.left, b.right);
   });
@@ -224,7 +310,7 @@ void complete_tokenizer(TokenizerSpec& spec) {
         spec.word_characters_max == 0 || spec.word_characters_max > format::kWordCharactersMax,
         "{}: words have at most {} characters: expected 1 to {}", quote(spec.origin),
         spec.word_characters_max, format::kWordCharactersMax);
-    if (spec.punctuation.empty()) fill_word_tables(spec);
+    if (spec.punctuation.empty() && spec.splits.empty()) fill_word_tables(spec);
   }
   add_notes(spec);
 }
@@ -258,7 +344,7 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   const MergeTable merges = merge_table(spec);
   FoldTable folds;
   folds.add(spec.folds);
-  const std::vector<uint32_t> steps = step_list(spec, folds);
+  std::vector<uint32_t> steps = step_list(spec, folds);
   const std::vector<uint32_t> scores = score_list(spec);
 
   format::TokenizerView view;
@@ -288,15 +374,20 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   view.word_characters_max = spec.word_characters_max;
   view.dropped = spec.dropped;
   view.punctuation = spec.punctuation;
-  view.fold_from = folds.from;
-  view.fold_to = folds.to;
-  view.fold_sequences = folds.sequences;
   view.before = spec.before;
   view.after = spec.after;
-  view.steps = steps;
   view.scores = scores;
   view.charsmap = spec.charsmap;
   view.graphemes = spec.graphemes;
+  const auto set_steps = [&] {
+    view.fold_from = folds.from;
+    view.fold_to = folds.to;
+    view.fold_sequences = folds.sequences;
+    view.steps = steps;
+  };
+  set_steps();
+  add_name_steps(spec, format::TokenizerView(view), folds, steps);
+  set_steps();
   return write_tokenizer(builder, view);
 }
 

@@ -71,8 +71,9 @@ void add_model_tokens(const TokenizerPlace& model, TokenizerSpec& spec) {
 }
 
 void ask_for_lower_case(TokenizerSpec& spec) {
-  refuse_if(spec.kind != format::TokenizerKind::kWordPiece,
-            "{}: the model expects lower case (do_lower_case), which only a WordPiece tokenizer "
+  const bool can_lower = spec.splits.empty() || spec.word_rules.lowers_case;
+  refuse_if(spec.kind != format::TokenizerKind::kWordPiece || !can_lower,
+            "{}: the model expects lower case (do_lower_case), which only BERT's normalizer "
             "applies: set the field to false, and pass texts in lower case",
             quote(spec.origin));
   spec.word_rules.lowers_case = true;

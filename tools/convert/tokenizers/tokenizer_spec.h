@@ -80,7 +80,7 @@ struct TextChange {
   uint32_t least = 1;                                 // ... in runs of at least this many
   uint32_t becomes = ' ';
   uint32_t sides = 0;                  // kStrip: 1 front, 2 end
-  std::vector<uint32_t> from{}, to{};  // kReplace
+  std::vector<uint32_t> from{}, to{};  // kReplace; kDrop has ranges in `from`
 };
 
 struct TokenizerSpec {
@@ -100,8 +100,9 @@ struct TokenizerSpec {
   std::vector<TokenId> byte_tokens;        // [256], [512] with word ends, or empty; may be kNoToken
   std::map<uint32_t, TokenId> characters;  // by code point
   std::vector<TokenMerge> merges;
-  std::vector<TokenId> whole_tokens;    // pieces that equal one of these are not merged
-  std::map<TokenId, uint8_t> specials;  // with their format::SpecialFlags
+  std::vector<TokenId> whole_tokens;             // pieces that equal one of these are not merged
+  std::map<TokenId, uint8_t> specials;           // with their format::SpecialFlags
+  std::map<TokenId, std::string> special_names;  // in texts, where not the token's bytes
 
   // The pre-tokenizer. complete_tokenizer compiles the tables.
   std::vector<SplitStep> splits;

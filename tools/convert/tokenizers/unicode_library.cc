@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "arenite/tokenizer.h"
 #include "convert/files/error.h"
@@ -228,6 +230,11 @@ std::vector<uint32_t> full_decomposition(uint32_t code_point, bool is_compatible
   return {parts, parts + count};
 }
 
+uint32_t combining_class(uint32_t code_point) {
+  const auto* found = utf8proc_get_property(static_cast<utf8proc_int32_t>(code_point));
+  return static_cast<uint32_t>(found->combining_class);
+}
+
 bool is_mark(uint32_t code_point) {
   if (code_point == 0x1CF2 || code_point == 0x1CF3) return true;  // letters since Unicode 12.0
   if (holds(kNewMarks, code_point)) return false;
@@ -310,6 +317,7 @@ std::string_view pattern_category(uint32_t) { refuse(); }
 WordCategory word_category(uint32_t) { refuse(); }
 Decomposition decompose(uint32_t) { refuse(); }
 std::vector<uint32_t> full_decomposition(uint32_t, bool) { refuse(); }
+uint32_t combining_class(uint32_t) { refuse(); }
 bool is_mark(uint32_t) { refuse(); }
 format::GraphemeClass grapheme_class(uint32_t) { refuse(); }
 uint32_t lower_case(uint32_t) { refuse(); }
@@ -392,6 +400,48 @@ bool is_unknown_either_way(const std::vector<bool>& characters, const TokenizerS
 }
 
 }  // namespace
+
+std::vector<uint32_t> word_forms(const WordRules& rules, uint32_t code_point) {
+  std::vector<uint32_t> forms = Folder(rules).fold(code_point);
+  if (rules.drops_controls && !forms.empty() && text::is_space(code_point)) forms = {' '};
+  return forms;
+}
+
+std::vector<uint32_t> combining_classes() {
+  std::vector<uint32_t> classes = {0, 0};
+  for (uint32_t code_point = 0; code_point <= kCodePointMax; ++code_point) {
+    const uint32_t found = is_mark(code_point) ? combining_class(code_point) : 0;
+    if (found != classes.back()) classes.insert(classes.end(), {code_point, found});
+  }
+  return classes;
+}
+
+std::vector<uint32_t> compositions() {
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> pairs;
+  const auto to_utf8 = [](std::span<const uint32_t> characters) {
+    std::string text;
+    for (const uint32_t character : characters) {
+      char form[kUtf8BytesMax];
+      text.append(form, encode_utf8(character, form));
+    }
+    return text;
+  };
+  for (uint32_t code_point = 0x80; code_point <= kCodePointMax; ++code_point) {
+    if (is_surrogate(code_point) || is_hangul_syllable(code_point)) continue;
+    const std::vector<uint32_t> parts = full_decomposition(code_point, false);
+    if (parts.size() < 2) continue;
+    const std::string first = to_nfc(to_utf8(std::span(parts).first(parts.size() - 1)));
+    const CodePoint starter = decode_utf8(first);
+    const std::vector<uint32_t> both = {starter.value, parts.back()};
+    const std::string whole = to_utf8(std::vector{code_point});
+    if (starter.bytes != first.size() || to_nfc(to_utf8(both)) != whole) continue;
+    pairs[{starter.value, parts.back()}] = code_point;
+  }
+  std::vector<uint32_t> list = combining_classes();
+  list.insert(list.begin(), static_cast<uint32_t>(list.size()));
+  for (const auto& [pair, whole] : pairs) list.insert(list.end(), {pair.first, pair.second, whole});
+  return list;
+}
 
 bool is_hangul_syllable(uint32_t code_point) {
   return code_point >= kSyllables && code_point <= kSyllablesLast;

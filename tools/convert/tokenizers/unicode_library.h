@@ -38,7 +38,15 @@ std::vector<uint32_t> full_decomposition(uint32_t code_point, bool is_compatible
 
 // Whether the character is a mark: nonspacing, spacing or enclosing.
 bool is_mark(uint32_t code_point);
+uint32_t combining_class(uint32_t code_point);  // canonical
 bool is_hangul_syllable(uint32_t code_point);
+
+// Return the numbers of format::TextStep::kOrder and of kCompose, whose classes are among them.
+std::vector<uint32_t> combining_classes();
+std::vector<uint32_t> compositions();
+
+// Returns what BertNormalizer makes of a character, except for ideographs and Hangul.
+std::vector<uint32_t> word_forms(const WordRules& rules, uint32_t code_point);
 
 uint32_t lower_case(uint32_t code_point);
 std::vector<uint32_t> lower_cases(uint32_t code_point);  // one of them has two

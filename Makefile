@@ -11,7 +11,7 @@
   test-tsan-cli test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
   test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu test-integer-rows demo-cortex-m7 \
   demo-wake wheel first-hour reproducible bounds fuzz fuzz-all damage coverage mutation bench \
-  bench-cortex-m size check tidy api-docs sanitize clean help
+  bench-cortex-m size check tidy tokenizers api-docs sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -370,6 +370,14 @@ api-docs: ## Write HTML of the public headers' comments
 	@mkdir -p build
 	@doxygen tools/cmake/Doxyfile
 	@echo 'build/api-docs/index.html'
+
+tokenizers: ## Compare tokenizers of 130 kinds with Hugging Face's library
+	@$(INSTALL) $(PACKAGES)
+	@python3 -c 'import tokenizers' 2>/dev/null || { \
+	  echo 'Expected the Python package tokenizers, 0.23: pip install tokenizers' >&2; exit 1; }
+	$(call build,default,,arenite_cli)
+	@python3 tests/tokenizers/make_kinds.py build/tokenizers
+	@python3 tests/tokenizers/compare_kinds.py build/tokenizers build/arenite
 
 clean: ## Remove all build folders; the source of XNNPACK stays
 	rm -rf build build-*

@@ -161,7 +161,7 @@ convert::TokenizerSpec unigram_spec() {
   spec.bos = 2;
   spec.flags = format::kAddBos | format::kPrefixEveryPart | format::kWordsAreParts;
   spec.changes.resize(5);  // the kinds whose tables are small
-  for (uint32_t i = 0; i < format::kTextSteps; ++i) {
+  for (uint32_t i = 0; i < spec.changes.size(); ++i) {
     spec.changes[i].kind = static_cast<format::TextStep>(i);
   }
   spec.changes[0].folds = {{'A', {'a'}}, {'C', {}}, {'D', {'a', 'b'}}};

@@ -479,11 +479,10 @@ class HeadBlocks {
     if constexpr (linked(Need::kPairMask)) block.pairs = op_.pairs.of(op_.queries, s);
     if constexpr (linked(Need::kQueryTerms)) {
       const LinkedQueryTerms& all = op_.query_terms;
-      block.terms = all;
-      block.terms.rows = head_rows(all.rows, row, rows, head, all.count, by_head);
-      if (all.key_rows.data != nullptr) {
-        block.terms.key_rows.data = all.key_rows.row(op_.keys[s].row_begin);
-      }
+      ConstMatrix key_rows = all.key_rows;
+      if (key_rows.data != nullptr) key_rows.data = key_rows.row(op_.keys[s].row_begin);
+      block.terms = {head_rows(all.rows, row, rows, head, all.count, by_head), all.count,
+                     all.centre, key_rows, all.key_count};
     }
     attend(kernels_, op_, block, scratch);
   }

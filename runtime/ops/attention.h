@@ -77,8 +77,11 @@ struct NoSinks {
 using LinkedScoreCap = std::conditional_t<linked(Need::kScoreCap), float, NoScoreCap>;
 using LinkedSinks = std::conditional_t<linked(Need::kSinks), const float*, NoSinks>;
 struct NoQueryTerms {
-  static constexpr ConstMatrix rows = {};
-  static constexpr uint32_t count = 0, centre = 0;
+  static constexpr ConstMatrix rows = {}, key_rows = {};
+  static constexpr uint32_t count = 0, centre = 0, key_count = 0;
+
+  constexpr NoQueryTerms() = default;
+  constexpr NoQueryTerms(const ConstMatrix&, uint32_t, uint32_t, const ConstMatrix&, uint32_t) {}
 };
 using LinkedQueryTerms = std::conditional_t<linked(Need::kQueryTerms), QueryTerms, NoQueryTerms>;
 

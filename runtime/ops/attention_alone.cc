@@ -118,7 +118,9 @@ void attend_alone(const KernelSet& kernels, const Attention& op, const Block& bl
   row.position = block.position_of(index);
   row.query.data += index * block.query.stride;  // adds 0 to null if there are no queries
   row.output.data = block.output.row(index);
-  row.terms.rows = {block.terms.rows.row(index), 1};
+  const LinkedQueryTerms& terms = block.terms;
+  row.terms = {
+      {terms.rows.row(index), 1}, terms.count, terms.centre, terms.key_rows, terms.key_count};
   set_range(op.mask, row);
   compute_scores(kernels, op, row, scratch);
   const float factor = softmax_alone(kernels, op, row, scratch.scores + (row.begin - row.origin));

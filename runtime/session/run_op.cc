@@ -73,15 +73,14 @@ LinkedScoreTable score_table(const OpCall& call, uint32_t heads, bool is_cross) 
 }
 
 // Biases of queries and of keys follow these in the columns of the same rows.
-[[maybe_unused]] inline void take_query_terms(Attention& attention, ScoreTerms by) {
+[[maybe_unused]] inline LinkedQueryTerms query_terms(const Attention& attention, ScoreTerms by) {
   const uint32_t dim = attention.shape.head_dim;
-  LinkedQueryTerms& terms = attention.query_terms;
-  terms.rows = columns_from(attention.query, attention.heads * dim);
-  terms.count = terms.rows.columns / attention.heads;
-  terms.centre = by == ScoreTerms::kQueriesBefore ? terms.count - 1 : terms.count / 2;
-  if (by != ScoreTerms::kQueriesAndKeys) return;
-  terms.key_rows = columns_from(attention.key, attention.shape.kv_heads * dim);
-  terms.key_count = terms.key_rows.columns / attention.heads;
+  const ConstMatrix rows = columns_from(attention.query, attention.heads * dim);
+  const uint32_t count = rows.columns / attention.heads;
+  const uint32_t centre = by == ScoreTerms::kQueriesBefore ? count - 1 : count / 2;
+  if (by != ScoreTerms::kQueriesAndKeys) return {rows, count, centre, {}, 0};
+  const ConstMatrix key_rows = columns_from(attention.key, attention.shape.kv_heads * dim);
+  return {rows, count, centre, key_rows, key_rows.columns / attention.heads};
 }
 
 // Sets keys and values: new rows and the cache.
@@ -131,7 +130,7 @@ Attention attention_of(const OpCall& call) {
   attention.queries = state.sequences(call.axis());
   take_keys(call, cache, attention);
   if constexpr (linked(Need::kQueryTerms)) {
-    if (is_of_queries(terms_by)) take_query_terms(attention, terms_by);
+    if (is_of_queries(terms_by)) attention.query_terms = query_terms(attention, terms_by);
   }
   return attention;
 }

@@ -45,7 +45,7 @@ class Shards(unittest.TestCase):
 
     def test_takes_each_nth_variant_of_three_models(self):
         self.assertEqual(sorted(self.first["models"]),
-                         ["attention", "decoder", "encoder", "functions", "image"])
+                         ["attention", "decoder", "encoder", "experts", "functions", "image"])
         for model in self.first["models"].values():
             self.assertEqual(taken(model), len(range(3, model["variants"], SHARDS)))
 

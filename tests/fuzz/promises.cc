@@ -44,6 +44,8 @@ constexpr OpRule kOpRules[] = {
     {"r--w", "t---t"},  // Depthwise
     {"r--w", "-----"},  // MaxPool
     {"-or-", "c----"},  // Store
+    {"r--w", "-----"},  // TopK
+    {"rr-w", "t----"},  // Experts
 };
 
 class Promises {
@@ -182,7 +184,7 @@ class Promises {
       const Op& of = op(i);
       const bool reads_alone = of.kind() == 1 && of.views()->Get(2)->width() == 0;
       const bool is_of_position = of.kind() == 2 && of.numbers()->Get(0) == kNone;
-      require(of.kind() == 0 || (of.kind() >= 3 && of.kind() <= 6) || of.kind() == 12 ||
+      require(of.kind() == 0 || (of.kind() >= 3 && of.kind() <= 6) || of.kind() >= 12 ||
                   reads_alone || is_of_position,
               "an op runs over blocks");
       for (uint32_t k = 0; k < 4; ++k) {
@@ -221,7 +223,8 @@ class Promises {
         of.kind() != 8 || (made.kind() == 2 && made.source() == axis(0) && made.other() == axis(1)),
         "an op joins the rows of its axis");
     const bool has_windows = made.kind() == 5 || made.kind() == 6;
-    require(of.kind() < 9 || axis(0) == axis(3) || (has_windows && made.source() == axis(0)),
+    require(of.kind() < 9 || of.kind() > 12 || axis(0) == axis(3) ||
+                (has_windows && made.source() == axis(0)),
             "windows are laid over the rows of their axis");
   }
 
@@ -283,7 +286,13 @@ class Promises {
     const auto& views = *of.views();
     require((of.kind() == 12) == (of.numbers()->Get(0) < stores()), "stores have their own caches");
     require(axis_of(*views.Get(2)) == cache.axis(), "a cache has an axis");
-    require(views.Get(1)->width() == uint64_t{cache.kv_heads()} * cache.head_dim() &&
+    // Biases that keys bring follow them: as many for each head.
+    const uint64_t keys = uint64_t{cache.kv_heads()} * cache.head_dim();
+    const uint64_t biases = views.Get(1)->width() - keys;
+    const bool has_biases = of.kind() == 1 && of.numbers()->Get(3) == 5;
+    const uint64_t heads = has_biases ? views.Get(3)->width() / cache.value_dim() : 1;
+    require(views.Get(1)->width() >= keys &&
+                (has_biases ? biases != 0 && biases % heads == 0 : biases == 0) &&
                 views.Get(2)->width() == uint64_t{cache.kv_heads()} * cache.value_dim() &&
                 views.Get(2)->width() != 0,
             "keys and values are as wide as the cache");
@@ -373,6 +382,19 @@ class Promises {
                     weights.outputs() == width(3),
                 "weights of whole rows");
         return check_windows(of, weights.inputs() / width(0));
+      }
+      case 13:
+        require(width(3) % 2 == 0 && width(3) / 2 <= width(0), "ids and scores of the best");
+        return;
+      case 14: {
+        const Tensor& weights = tensor(number(0));
+        const uint32_t experts = number(1);
+        require(
+            weights.layout() == 0 && experts != 0 && weights.outputs() % experts == 0 &&
+                width(3) == uint64_t{width(1)} * (weights.outputs() / experts) &&
+                (width(0) == weights.inputs() || width(0) == uint64_t{width(1)} * weights.inputs()),
+            "rows of the chosen experts");
+        return;
       }
       case 11:
         require(width(0) == width(3), "the largest of each column");

@@ -155,7 +155,7 @@ TEST_F(VocabTxt, LowersCaseForAnEncoderThatWantsIt) {
   EXPECT_EQ(lowered->folds.at('A'), std::vector<uint32_t>{'a'});
   const auto byte_pairs = project_folder() / "models/home-intent/tokenizer.json";
   EXPECT_TRUE(refuses([&] { encoder_tokenizer("", byte_pairs, 1u << 20, true); },
-                      {"tokenizer.json", "do_lower_case", "WordPiece"}));
+                      {"tokenizer.json", "do_lower_case", "BERT's normalizer"}));
 }
 
 TEST_F(VocabTxt, IsFoundForAnEncoder) {

@@ -232,7 +232,7 @@ TEST(OpTable, NeedsAreNamedByTheirFunctions) {
     return full(first) + ", " + full(first + row_of(kind).functions - 1);
   };
   EXPECT_EQ(first_and_last(OpKind::kNorm), "norm layer, norm log_softmax");
-  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation sin");
+  EXPECT_EQ(first_and_last(OpKind::kActivation), "activation relu, activation at_most");
   EXPECT_EQ(first_and_last(OpKind::kSelect), "select as_asked, select taken");
 }
 

@@ -310,6 +310,7 @@ auto set_key_terms(uint32_t columns, uint32_t lookahead) {
         static_cast<uint32_t>(ScoreTerms::kQueriesAndKeys);
     attention.views[format::kKey].width += columns;
     p.masks[0] = convert::band_mask(kUnlimited, lookahead, 0);
+    p.caches[0].lookback = kUnlimited;
   };
 }
 
@@ -326,7 +327,10 @@ const ProgramRule kScoreRules[] = {
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 1; },
      {"ops.terms", "does not exist", kAttention}},
     {"TermsByWhatIsNotKnown",
-     [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 6; },
+     [](Program& p) {
+       set_query_terms(kHeads, false)(p);
+       op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 6;
+     },
      {"ops.terms_by", "unknown enumerator", kAttention}},
     {"QueriesWithoutTheirTerms",
      [](Program& p) { op(p, kAttention).numbers[format::AttentionOp::kTermsBy] = 3; },

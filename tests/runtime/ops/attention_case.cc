@@ -258,7 +258,10 @@ void AttentionRun::feed(const Step& step) {
   op.table = score_table();
   op.score_cap = problem_.score_cap;
   op.sinks = problem_.sinks.empty() ? nullptr : problem_.sinks.data();
-  op.query_terms = {matrix_of(terms, rows, terms_width), problem_.term_count, problem_.term_centre};
+  op.query_terms = {.rows = matrix_of(terms, rows, terms_width),
+                    .count = problem_.term_count,
+                    .centre = problem_.term_centre,
+                    .key_rows = {}};
   op.cache_positions = problem_.cache_positions;
   op.query = matrix_of(query, rows, query_width);
   op.key = matrix_of(key, rows, key_width);

@@ -189,8 +189,8 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   return steps;
 }
 
-// The library decodes tokens that are found in normalized text by their normalized names. A special
-// token whose name changes is text from then on.
+// The library decodes tokens that are found in normalized text by their normalized names. Special
+// ones stay special, though version 0.23 of it writes them as text if their name changes.
 void normalize_names(TokenizerSpec& spec) {
   FoldTable folds;
   const std::vector<uint32_t> steps = step_list(spec, folds);
@@ -201,7 +201,7 @@ void normalize_names(TokenizerSpec& spec) {
   view.steps = steps;
   view.charsmap = spec.charsmap;
   view.graphemes = spec.graphemes;
-  for (auto& [token, flags] : spec.specials) {
+  for (const auto& [token, flags] : spec.specials) {
     if ((flags & format::kNormalized) == 0) continue;
     std::vector<uint32_t> space(16 * spec.tokens[token].size() + 64);
     std::string_view normal;
@@ -209,8 +209,11 @@ void normalize_names(TokenizerSpec& spec) {
     refuse_if(normal.empty(), "{}: the normalizer leaves nothing of added token {}, {}",
               quote(spec.origin), token, quote(spec.tokens[token]));
     if (normal == spec.tokens[token]) continue;
-    spec.tokens[token] = std::string(normal);
-    flags |= format::kIsText;
+    if ((flags & format::kIsText) != 0) {
+      spec.tokens[token] = std::string(normal);
+    } else {
+      spec.special_names[token] = std::string(normal);
+    }
   }
 }
 
@@ -225,17 +228,34 @@ void add_name_steps(const TokenizerSpec& spec, const format::TokenizerView& view
   };
   const auto is_single = [](uint8_t flags) { return (flags & format::kSingleWord) != 0; };
   if (std::ranges::any_of(view.special_flags, is_single)) {
+    const bool has_ideographs = (spec.flags & format::kIdeographsAreWords) != 0;
+    refuse_if(has_ideographs && std::ranges::any_of(view.special_flags,
+                                                    [&](uint8_t flags) {
+                                                      return is_single(flags) &&
+                                                             (flags & format::kNormalized) == 0;
+                                                    }),
+              "{}: an added token has single_word and is not normalized: expected that it is, "
+              "beside a normalizer that puts spaces around ideographs",
+              quote(spec.origin));
     CharacterSets known({}, {});
     std::vector<uint32_t> ranges;
-    for (const auto& [first, last] : known.find(kWhitespaceWord)->ranges()) {
-      ranges.insert(ranges.end(), {first, last});
+    for (auto [first, last] : known.find(kWhitespaceWord)->ranges()) {
+      // Names are sought in normalized text, where a space is between these and a name.
+      for (size_t i = 0; has_ideographs && i < std::size(text::kIdeographs); i += 2) {
+        if (text::kIdeographs[i + 1] < first || text::kIdeographs[i] > last) continue;
+        if (text::kIdeographs[i] > first)
+          ranges.insert(ranges.end(), {first, text::kIdeographs[i] - 1});
+        first = text::kIdeographs[i + 1] + 1;
+      }
+      if (first <= last) ranges.insert(ranges.end(), {first, last});
     }
     add_step(format::TextStep::kWordCharacters, ranges, 0);
   }
   for (size_t i = 0; i < view.specials.size(); ++i) {
     const auto given = spec.special_names.find(view.specials[i]);
-    const bool is_raw = (view.special_flags[i] & format::kNormalized) == 0;
-    if (given == spec.special_names.end() || !is_raw) continue;
+    const uint8_t as_written = format::kNormalized | format::kIsText;
+    if (given == spec.special_names.end()) continue;
+    if ((view.special_flags[i] & as_written) == as_written) continue;
     add_step(format::TextStep::kName, code_points(given->second), i);
   }
   refuse_if(steps.size() > format::kStepsMax * format::kStepNumbers,

@@ -56,6 +56,7 @@ FEATURES = (
     ("convolutions", r"^convolution\.cc"),
     ("products of Cortex-M", r"^cortex_m_"),
     ("linear layers", r"^linear\.cc"),
+    ("experts", r"^experts\.cc"),
     ("other ops", r"^(activation|embedding|norm|row_ops|rows|select)\.cc"),
     ("kernel sets", r"^(kernel_set|\w+_sets?|targets)\.cc"),
     ("models and sessions", r"^(model|plan|reader|run_op|session|status|step|step_input)\.cc"),

@@ -39,6 +39,11 @@ def tokenize(arenite, model, texts, mode):
     return [found[i] for i in range(len(texts))]
 
 
+# Kinds whose special tokens get a prefix by the normalizer: version 0.23 writes these as text,
+# earlier ones and the runtime leave them out. Their ids are compared alone.
+IDS_ALONE = {"llama_2_normalized"}
+
+
 def as_written(text):
     """Runs of U+FFFD count as one: how many stand for broken bytes is no one's rule."""
     while "\ufffd\ufffd" in text:
@@ -65,6 +70,8 @@ def compare(arenite, folder, show):
                                                   expected["decoded"], strict=True):
                 if result["ids"] != ids:
                     differ.append((len(text), f"{mode} ids {text!r}: {result['ids']}, not {ids}"))
+                elif folder.name in IDS_ALONE:
+                    continue
                 elif as_written(result["decoded"]) != as_written(decoded):
                     differ.append((len(text), f"{mode} text of {ids}: {result['decoded']!r}, not "
                                    f"{decoded!r}"))

@@ -189,8 +189,9 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   return steps;
 }
 
-// The library decodes tokens that are found in normalized text by their normalized names. Special
-// ones stay special, though version 0.23 of it writes them as text if their name changes.
+// The library decodes tokens that are found in normalized text by their normalized names. A special
+// token whose name changes, "[MASK]" to "[mask]", is text from then on. One that only gets a prefix
+// stays special, though version 0.23 of the library writes it, too.
 void normalize_names(TokenizerSpec& spec) {
   FoldTable folds;
   const std::vector<uint32_t> steps = step_list(spec, folds);
@@ -201,7 +202,7 @@ void normalize_names(TokenizerSpec& spec) {
   view.steps = steps;
   view.charsmap = spec.charsmap;
   view.graphemes = spec.graphemes;
-  for (const auto& [token, flags] : spec.specials) {
+  for (auto& [token, flags] : spec.specials) {
     if ((flags & format::kNormalized) == 0) continue;
     std::vector<uint32_t> space(16 * spec.tokens[token].size() + 64);
     std::string_view normal;
@@ -209,10 +210,11 @@ void normalize_names(TokenizerSpec& spec) {
     refuse_if(normal.empty(), "{}: the normalizer leaves nothing of added token {}, {}",
               quote(spec.origin), token, quote(spec.tokens[token]));
     if (normal == spec.tokens[token]) continue;
-    if ((flags & format::kIsText) != 0) {
-      spec.tokens[token] = std::string(normal);
-    } else {
+    if ((flags & format::kIsText) == 0 && normal.ends_with(spec.tokens[token])) {
       spec.special_names[token] = std::string(normal);
+    } else {
+      spec.tokens[token] = std::string(normal);
+      flags |= format::kIsText;
     }
   }
 }
@@ -226,15 +228,16 @@ void add_name_steps(const TokenizerSpec& spec, const format::TokenizerView& view
     steps.insert(steps.end(),
                  {static_cast<uint32_t>(kind), first, count, static_cast<uint32_t>(last)});
   };
-  const auto is_single = [](uint8_t flags) { return (flags & format::kSingleWord) != 0; };
-  if (std::ranges::any_of(view.special_flags, is_single)) {
-    const bool has_ideographs = (spec.flags & format::kIdeographsAreWords) != 0;
-    refuse_if(has_ideographs && std::ranges::any_of(view.special_flags,
-                                                    [&](uint8_t flags) {
-                                                      return is_single(flags) &&
-                                                             (flags & format::kNormalized) == 0;
-                                                    }),
-              "{}: an added token has single_word and is not normalized: expected that it is, "
+  const auto has_single = [&](uint8_t normalized) {
+    return std::ranges::any_of(view.special_flags, [&](uint8_t flags) {
+      return (flags & format::kSingleWord) != 0 && (flags & format::kNormalized) == normalized;
+    });
+  };
+  if (has_single(0) || has_single(format::kNormalized)) {
+    const bool has_ideographs =
+        (spec.flags & format::kIdeographsAreWords) != 0 && has_single(format::kNormalized);
+    refuse_if(has_ideographs && has_single(0),
+              "{}: of added tokens with single_word some are normalized: expected all or none, "
               "beside a normalizer that puts spaces around ideographs",
               quote(spec.origin));
     CharacterSets known({}, {});

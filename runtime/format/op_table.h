@@ -97,6 +97,7 @@ struct MaxPoolOp {
 struct StoreOp {
   enum Number : uint8_t { kCache };
 };
+inline constexpr uint32_t kExpertsMax = 1u << 23;  // ids are floats
 struct ExpertsOp {
   enum Number : uint8_t { kTensor, kCount };
 };

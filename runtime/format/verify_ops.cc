@@ -579,17 +579,22 @@ bool verify_max_pool(const OpCheck& check) {
 bool verify_top_k(const OpCheck& check) {
   const uint32_t chosen = check.op.views[kOutput].width / 2;
   const uint32_t scores = check.op.views[kInput].width;
+  if (scores > kExpertsMax) {
+    return check.refuse("an op has more experts than floats can number", check.field(kInput),
+                        check.index, scores, kExpertsMax);
+  }
   return check.width(kOutput, Checked(chosen < scores ? chosen : scores) * 2);
 }
 
 bool verify_experts(const OpCheck& check) {
   const TensorShape& weights = check.tensor(ExpertsOp::kTensor);
   const uint32_t count = check.op.numbers[ExpertsOp::kCount];
-  if (count == 0 || weights.outputs % count != 0) {
+  if (count == 0 || count > kExpertsMax || weights.outputs % count != 0) {
     return check.refuse("the experts do not divide the outputs",
                         check.number_field(ExpertsOp::kCount), check.index, count, weights.outputs);
   }
   const Checked chosen = check.op.views[kIds].width;
+  if (check.op.views[kIds].width > count) return check.width(kIds, count);
   const bool has_own_inputs = check.op.views[kInput].width != weights.inputs;
   return check.width(kOutput, chosen * (weights.outputs / count)) &&
          check.width(kInput, has_own_inputs ? chosen * weights.inputs : weights.inputs);

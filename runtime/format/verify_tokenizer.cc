@@ -237,17 +237,21 @@ bool verify_splits(const TokenizerView& view, const Refusal& refuse) {
   if (!verify_columns(view, count, refuse)) return false;
   uint32_t of_bytes = 0;
   uint32_t steps = 0;
+  bool has_parts = view.has(kWordsAreParts);  // of one kind, if any
   for (uint32_t i = 1; i < splits.size(); ++steps) {
     const uint32_t flags = splits[i], left = static_cast<uint32_t>(splits.size()) - i;
     const uint32_t states = left < kSplitHeader ? 0 : splits[i + 1];
     const uint32_t before = of_bytes;
     of_bytes = flags & kOfBytes;
-    if (flags > (linked(Need::kUnigram) ? kSplitFlagsAll : kPartsFollow - 1) ||
+    const bool parts_follow = (flags & kPartsFollow) != 0;
+    if ((linked(Need::kUnigram) && parts_follow && has_parts) ||
+        flags > (linked(Need::kUnigram) ? kSplitFlagsAll : kPartsFollow - 1) ||
         steps == kSplitStepsMax || of_bytes < before ||
         (of_bytes != 0 && view.kind != TokenizerKind::kBytePairs) || states < 2 ||
         states > (left - kSplitHeader) / count) {
       return refuse("a step is invalid", "tokenizer.splits", i, flags);
     }
+    has_parts = has_parts || parts_follow;
     const uint32_t end = i + kSplitHeader + states * count;
     for (i += kSplitHeader; i < end; ++i) {
       if (splits[i] >> 1 < states) continue;
@@ -499,7 +503,8 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
                  (step[2] - 1 - view.fold_sequences[step[1]]) % 3 == 0;
       break;
     case TextStep::kName:
-      is_sound = end <= view.fold_sequences.size() && step[2] > 0 && step[3] < view.specials.size();
+      is_sound = end <= view.fold_sequences.size() && step[2] > 0 && step[2] <= kSpecialBytesMax &&
+                 step[3] < view.specials.size();
       break;
   }
   return is_sound ||

@@ -180,7 +180,9 @@ void top_k(const ConstMatrix& scores, const Matrix& output, const ParallelFor& p
       values[place] = from[i];
     }
   };
-  for_each_row(parallel, scores.rows, scores.columns * count * kSumWork, work);
+  constexpr uint64_t kMost = UINT32_MAX / 16;  // several rows are a task
+  const uint64_t row_work = uint64_t{scores.columns} * count * kSumWork;
+  for_each_row(parallel, scores.rows, static_cast<uint32_t>(std::min(row_work, kMost)), work);
 }
 
 void experts(const KernelSet& kernels, const ConstMatrix& input, const ConstMatrix& ids,

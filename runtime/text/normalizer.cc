@@ -180,7 +180,7 @@ class Step {
     for (size_t low = 0, high = classes.size() / 2; low < high;) {
       const size_t middle = low + (high - low) / 2;
       if (classes[2 * middle] <= code_point) {
-        found = classes[2 * middle + 1];
+        found = classes[2 * middle + 1] & 0xFF;  // bounds what order() takes for a run
         low = middle + 1;
       } else {
         high = middle;
@@ -247,7 +247,7 @@ class Step {
     const size_t place = written_;
     if (!copy(read_ + starter.bytes)) return false;
     uint32_t last = class_in(classes, starter.value);
-    bool is_next = last == 0;
+    bool is_next = last == 0, is_composed = false;
     if (!is_next) return true;
     while (read_ < text_.size()) {
       const CodePoint next = code_point(read_);
@@ -255,29 +255,29 @@ class Step {
       const uint32_t both =
           is_next || last < of ? composed(pairs, starter.value, next.value) : kInvalidCodePoint;
       if (both == kInvalidCodePoint) {
-        if (of == 0) return true;
+        if (of == 0) break;
         if (!copy(read_ + next.bytes)) return false;
         last = of;
         is_next = false;
         continue;
       }
       read_ += next.bytes;
-      if (!replace_written(place, starter, both)) return false;
+      starter.value = both;
+      is_composed = true;
     }
-    return true;
+    return !is_composed || replace_written(place, starter);
   }
 
-  // Replaces a character of the result.
-  bool replace_written(size_t place, CodePoint& character, uint32_t becomes) {
+  // Writes the value of a character over its bytes in the result.
+  bool replace_written(size_t place, CodePoint character) {
     char form[kUtf8BytesMax];
-    const uint32_t size = encode_utf8(becomes, form);
+    const uint32_t size = encode_utf8(character.value, form);
     const size_t after = written_ - place - character.bytes;
     const char* const limit = is_inside_ ? text_.data() + read_ : end_;
     if (place + size + after > static_cast<size_t>(limit - begin_)) return false;
     std::memmove(begin_ + place + size, begin_ + place + character.bytes, after);
     std::memcpy(begin_ + place, form, size);
     written_ = place + size + after;
-    character = {becomes, size};
     return true;
   }
 

@@ -35,6 +35,7 @@ void for_each_name(const format::TokenizerView& view, const Use& use) {
 
 SpecialFinder::SpecialFinder(const format::TokenizerView& view, bool all, bool in_normalized)
     : view_(view), all_(all), in_normalized_(in_normalized) {
+  if (in_normalized && !linked(Need::kUnigram)) return;
   const auto add = [&](uint8_t first) {
     first_bytes_[first / 32] |= 1u << first % 32;
     finds_none_ = false;
@@ -88,11 +89,12 @@ SpecialFinder::Name SpecialFinder::longest_at(std::string_view text) const {
     const size_t found = search.whole();
     if (found == view_.special_order.size()) continue;
     const uint32_t special = view_.special_order[found];
+    if (!is_read(special)) continue;
     bool is_other = false;  // texts write another name
     if constexpr (linked(Need::kUnigram)) {
       for_each_name(view_, [&](auto, uint32_t named) { is_other = is_other || named == special; });
     }
-    if (is_read(special) && !is_other) longest = {special, i + 1};
+    if (!is_other) longest = {special, i + 1};
   }
   if constexpr (linked(Need::kUnigram)) {
     for_each_name(view_, [&](std::span<const uint32_t> name, uint32_t special) {

@@ -49,7 +49,10 @@ TextParts TextStream::next(TokenId id) {
     return {};
   }
   std::string_view bytes = view.bytes(id);
-  if (bytes.empty()) return {};
+  if (bytes.empty()) {
+    if (linked(Need::kUnigram) && view.has(format::kDropRepeats)) last_ = id;
+    return {};
+  }
   const bool ends_words = view.has(format::kEndsAreSpaces);
   if constexpr (linked(Need::kUnigram)) {
     if (view.has(format::kDropRepeats) && id == last_) return {};

@@ -266,7 +266,7 @@ void add_classify(CLI::App& app) {
       "\nPrints the likeliest class of each text or window and its share after a softmax; for a "
       "model that labels tokens, those of each token. Lines of --file - are answered as they "
       "come, and lines of JSON (--json-lines) by lines with the same \"id\" and \"classes\" or "
-      "\"tokens\". It exits with 0 if at least one line was not skipped.\n"
+      "\"tokens\". Without --json-lines it exits with 0 only if a line was not skipped.\n"
       "\nExamples:\n"
       "  arenite classify sentiment.arn --text 'a gorgeous, witty film' --top 2\n"
       "  arenite classify vibration.arn --input windows.npy\n");

@@ -93,7 +93,13 @@ uint64_t tensor_bytes(const ModelReader& model, uint32_t packed_index, const OpV
   }
   if (op.kind == format::OpKind::kExperts) {
     const uint64_t count = op.numbers[format::ExpertsOp::kCount];
-    bytes = bytes / count * std::min(rows * op.views[format::kIds].width, count);
+    const format::TensorShape& shape = model.tensor(op.numbers[format::ExpertsOp::kTensor]);
+    const Packing packing = model.packed(packed_index).packing(shape.type);
+    // The first panel of an expert may begin with columns of another expert.
+    const bool is_even = shape.outputs / count % packing.nr == 0;
+    const uint64_t more = is_even ? 0 : panel_bytes(packing, shape.inputs).value();
+    const uint64_t chosen = std::min(rows * op.views[format::kIds].width, count);
+    bytes = std::min(bytes, ((bytes + count - 1) / count + more) * chosen);
   }
   return bytes;
 }

@@ -15,6 +15,7 @@
 #include "arenite/tokenizer.h"
 #include "cli/arguments.h"
 #include "convert/files/input_limits.h"
+#include "convert/files/json_file.h"
 #include "convert/files/memory.h"
 #include "convert/tokenizers/unicode_library.h"
 #include "core/utf8.h"
@@ -236,12 +237,15 @@ NamedText text_of_json(const NamedText& line, Json& object) {
         "{}: {}; expected an object with \"text\", and \"id\" and \"second\" if there are any",
         line.name, found);
   };
-  const Json given = Json::parse(line.text, nullptr, false);
-  if (!given.is_object()) refuse(given.is_discarded() ? "this is no JSON" : "this is no object");
+  if (line.text.size() > convert::kPromptBytesMax) {
+    throw convert::InputError("{} has more than {} bytes, which is the most", line.name,
+                              convert::kPromptBytesMax);
+  }
+  const Json given(convert::parse_json(line.text, line.name));
+  if (!given.is_object()) refuse("this is no object");
   if (given.contains("id")) object["id"] = given["id"];
   NamedText text = {line.name, "", line.line};
   for (const auto& [key, value] : given.items()) {
-    if (key == "id") continue;
     if (key != "text" && key != "second") continue;  // what else a corpus has
     if (!value.is_string()) refuse("a text is no string");
     (key == "text" ? text.text : text.second.emplace()) = value.get<std::string>();
@@ -502,12 +506,14 @@ void answer_json_lines(const ModelFile& file, const TextOptions& options, TextRu
           encoder.encode(text_of_json(source, one.object), batch);
           one.has_text = true;
         } catch (const convert::InputError& error) {
-          if (!options.skips_errors) throw;
+          if (!options.skips_errors) {
+            answers.pop_back();
+            throw;
+          }
           one.object["error"] = error.what();
         }
       }
     } catch (const convert::InputError&) {
-      answers.pop_back();
       answer(answers, batch);  // the lines before it
       throw;
     }

@@ -213,21 +213,22 @@ class Model:
 
     def embed(self, texts):
         """Vectors of texts, or of pairs of texts: float32 [texts, output_features]. For models that
-        return one row for each text."""
-        rows = self._rows_of_texts(texts)
-        if any(len(row) != 1 for row in rows):
+        return one row for each text. Texts longer than positions_max are cut."""
+        if not self.pooled:
             raise Error("the model gives a vector for each token, not for each text: convert it "
                         "with --pooling")
+        rows = self._rows_of_texts(texts)
         return numpy.concatenate(rows) if rows else numpy.empty((0, self.output_features), "f4")
 
     def classify(self, texts):
         """Shares of the classes, after a softmax: for each text, or pair of texts, float32
-        [classes], or [tokens, classes] of a model that labels tokens. labels names the classes."""
+        [classes], or [tokens, classes] of a model that labels tokens. labels names the classes.
+        Texts longer than positions_max are cut."""
         shares = []
         for rows in self._rows_of_texts(texts):
             powers = numpy.exp(rows - rows.max(axis=1, keepdims=True))
             powers /= powers.sum(axis=1, keepdims=True)
-            shares.append(powers[0] if len(powers) == 1 else powers)
+            shares.append(powers[0] if self.pooled else powers)
         return shares
 
     def _rows_of_texts(self, texts):
@@ -246,7 +247,7 @@ class Model:
         sequences_max = max(1, min(len(ids), GROUP_TOKENS // 4))
         tokens_max = min(max(longest, GROUP_TOKENS), longest * sequences_max)
         session = self.session(positions_max=longest, tokens_max=tokens_max,
-                               sequences_max=sequences_max)
+                               sequences_max=sequences_max, outputs="all")
         groups, total = [[]], 0
         for i in sorted(range(len(ids)), key=lambda i: len(ids[i])):
             if total + len(ids[i]) > tokens_max or len(groups[-1]) == sequences_max:
@@ -260,10 +261,12 @@ class Model:
             batch = {"types": numpy.concatenate([types[i] for i in group])} if has_types else {}
             output = session.run(numpy.concatenate([ids[i] for i in group]), lengths=lengths,
                                  back_to_back=True, **batch)
+            # Rows of constants precede those of the tokens.
+            before = 0 if self.pooled else (len(output) - sum(lengths)) // len(group)
             begin = 0
             for i in group:
-                end = begin + (1 if len(output) == len(group) else len(ids[i]))
-                rows[i], begin = output[begin:end], end
+                end = begin + (1 if self.pooled else before + len(ids[i]))
+                rows[i], begin = output[begin + before:end], end
         return rows
 
     def generate(self, prompt, *, tokens=None, context=None, temperature=0.0, top_k=0, top_p=1.0,
@@ -275,6 +278,8 @@ class Model:
         if len(self.inputs) != 1 or not self.causal or self.output_features < self.vocab_size:
             raise Error("generate: expected a decoder with one input")
         ids = self.tokenizer.encode(prompt, add_end=False, read_specials=read_specials)
+        if not len(ids):
+            raise Error("generate: the prompt has no tokens")
         context = context or self.positions_max or 2048
         session = self.session(positions_max=context, tokens_max=min(context, CHUNK),
                                kv_cache=kv_cache)

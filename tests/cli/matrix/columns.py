@@ -283,7 +283,8 @@ def json_lines(row, command, *options):
     answers = [json.loads(line) for line in printed.splitlines()]
     require([answer.get("id") for answer in answers] == [line["id"] for line in given] + [None],
             "ids are", answers)
-    for answer, words in ((answers[-3], "line 5: there is no text"), (answers[-1], "is no JSON")):
+    for answer, words in ((answers[-3], "line 5: there is no text"),
+                          (answers[-1], "is not valid JSON")):
         require(words in answer["error"], "found", answer)
     return answers[:len(texts)], [answers[-2]]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the meaning of mask buffers of every convention, type and shape.
-#include "convert/spec/model_tensors.h"
+#include "convert/spec/mask_buffers.h"
 
 #include <gtest/gtest.h>
 

@@ -146,7 +146,7 @@ double median_difference(const std::vector<float>& found, const std::vector<doub
     rows[i / width] = std::max(rows[i / width], difference);
   }
   std::ranges::sort(rows);
-  return rows[rows.size() / 2];
+  return rows.empty() ? 0.0 : rows[rows.size() / 2];
 }
 
 }  // namespace

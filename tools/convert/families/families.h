@@ -30,6 +30,16 @@ inline constexpr LayerNames kBertLayer = {.attention_norm = "attention.output.La
                                           .up = "intermediate.dense",
                                           .down = "output.dense"};
 
+// Tensor names of a layer of BART and its relatives, and of OPT.
+inline constexpr LayerNames kBartLayer = {.attention_norm = "self_attn_layer_norm",
+                                          .mlp_norm = "final_layer_norm",
+                                          .query = "self_attn.q_proj",
+                                          .key = "self_attn.k_proj",
+                                          .value = "self_attn.v_proj",
+                                          .output = "self_attn.out_proj",
+                                          .up = "fc1",
+                                          .down = "fc2"};
+
 // Whether to keep the head that `architectures` names, if any.
 enum class HeadUse { kKeep, kDrop };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "convert/files/error.h"
+#include "convert/spec/mask_buffers.h"
 
 namespace arenite::convert {
 namespace {

@@ -81,18 +81,10 @@ constexpr LayerNames kBartCross = {.attention_norm = "encoder_attn_layer_norm",
                                    .output = "encoder_attn.out_proj",
                                    .up = nullptr,
                                    .down = nullptr};
-constexpr LayerNames kBart = {.attention_norm = "self_attn_layer_norm",
-                              .mlp_norm = "final_layer_norm",
-                              .query = "self_attn.q_proj",
-                              .key = "self_attn.k_proj",
-                              .value = "self_attn.v_proj",
-                              .output = "self_attn.out_proj",
-                              .up = "fc1",
-                              .down = "fc2"};
 
 constexpr Stack bart_encoder(uint32_t layers, uint32_t heads, uint32_t ffn, uint32_t context) {
   return {.name = "encoder.",
-          .layer = &kBart,
+          .layer = &kBartLayer,
           .cross = nullptr,
           .layers = {"encoder_layers", layers},
           .heads = {"encoder_attention_heads", heads},
@@ -101,7 +93,7 @@ constexpr Stack bart_encoder(uint32_t layers, uint32_t heads, uint32_t ffn, uint
 }
 constexpr Stack bart_decoder(uint32_t layers, uint32_t heads, uint32_t ffn, uint32_t context) {
   return {.name = "decoder.",
-          .layer = &kBart,
+          .layer = &kBartLayer,
           .cross = &kBartCross,
           .layers = {"decoder_layers", layers},
           .heads = {"decoder_attention_heads", heads},
@@ -230,7 +222,7 @@ constexpr LayerNames without_key_bias(LayerNames names) {
   names.lacks_key_bias = true;
   return names;
 }
-constexpr LayerNames kWhisper = without_key_bias(kBart);
+constexpr LayerNames kWhisper = without_key_bias(kBartLayer);
 constexpr LayerNames kWhisperCross = without_key_bias(kBartCross);
 
 // Two convolutions, the second of which halves the frames. Sounds have one length.
@@ -340,15 +332,15 @@ constexpr const char* kHarmlessOfEncoderDecoders[] = {
     "encoder_layerdrop",
     // Older fields: transformers computes the same whatever they say.
     "add_bias_logits", "add_final_layer_norm", "do_blenderbot_90_layernorm", "extra_layer_norm",
-    "extra_pos_embeddings", "force_bos_token_to_be_generated", "normalize_before",
-    "normalize_embedding", "static_position_embeddings",
+    "extra_pos_embeddings", "force_bos_token_to_be_generated", "layernorm_variant",
+    "normalize_before", "normalize_embedding", "static_position_embeddings",
     // Another name of encoder_layers, and other heads.
     "num_hidden_layers", "id2label", "label2id", "num_labels", "problem_type",
     // Tokens of texts, which the tokenizer has.
     "bos_token_id"};
 
 // Returns sines of each position in the first half of the columns, cosines in the second. Source:
-// "Attention Is All You Need" (Vaswani et al. 2017). With `counts_rows`, frequencies and angles
+// "Attention Is All You Need" (Vaswani et al. 2017). With a `padding_id`, frequencies and angles
 // are rounded as M2M-100 does, and the row of padding is zeros.
 WeightRef sinusoids(uint32_t rows, uint32_t columns, std::optional<uint32_t> padding_id) {
   const auto load = [=] {
@@ -530,7 +522,8 @@ class EncoderDecoderReader {
       bias = tensors_.vector("final_logits_bias", spec.vocab_size);
       if (std::ranges::count(bias, 0.0) == std::ssize(bias)) bias.clear();
     }
-    if (may_differ && tensors_.has(name)) {
+    const bool must_be_there = family_.positions != Positions::kNone && !is_tied_;
+    if (must_be_there || (may_differ && tensors_.has(name))) {
       spec.output = {tensors_.matrix(name, spec.vocab_size, spec.model_dim), std::move(bias)};
       return;
     }

@@ -182,14 +182,6 @@ void read_mpt(Reading& reading) {
 
 // ---- OPT, GPT-Neo, GPT-J, GPTBigCode (StarCoder) and Falcon ----
 
-constexpr LayerNames kOpt = {.attention_norm = "self_attn_layer_norm",
-                             .mlp_norm = "final_layer_norm",
-                             .query = "self_attn.q_proj",
-                             .key = "self_attn.k_proj",
-                             .value = "self_attn.v_proj",
-                             .output = "self_attn.out_proj",
-                             .up = "fc1",
-                             .down = "fc2"};
 constexpr LayerNames kGptNeo = {.attention_norm = "ln_1",
                                 .mlp_norm = "ln_2",
                                 .query = "attn.attention.q_proj",
@@ -425,7 +417,7 @@ constexpr Family kGptFamilies[] = {
      .activation_field = nullptr},
     {.model_type = "opt",
      .read_own = read_opt,
-     .layer = &kOpt,
+     .layer = &kBartLayer,
      .prefix = "model.",
      .embedding = "decoder.embed_tokens",
      .positions = "decoder.embed_positions",

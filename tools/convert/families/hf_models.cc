@@ -53,10 +53,11 @@ constexpr const char* kHarmless[] = {
     // Defaults for sampling tokens from logits.
     "bad_words_ids", "begin_suppress_tokens", "decoder_start_token_id", "diversity_penalty",
     "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
-    "length_penalty", "max_length", "max_new_tokens", "min_length", "min_p", "no_repeat_ngram_size",
-    "num_beam_groups", "num_beams", "num_return_sequences", "remove_invalid_values",
-    "repetition_penalty", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p",
+    "exponential_decay_length_penalty", "forced_bos_token_id", "forced_decoder_ids",
+    "forced_eos_token_id", "length_penalty", "max_length", "max_new_tokens", "min_length", "min_p",
+    "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences",
+    "remove_invalid_values", "repetition_penalty", "suppress_tokens", "temperature", "top_k",
+    "top_p", "typical_p",
     // Settings of text processing, which the tokenizer's own files contain.
     "add_bos_token", "add_eos_token", "additional_special_tokens", "bos_token", "chat_template",
     "clean_up_tokenization_spaces", "cls_token_id", "eos_token", "mask_token_id", "max_seq_len",

@@ -21,6 +21,7 @@
 #include "convert/files/checkpoint.h"
 #include "convert/files/error.h"
 #include "convert/spec/config_fields.h"
+#include "convert/spec/mask_buffers.h"
 #include "convert/spec/model_options.h"
 #include "convert/spec/model_tensors.h"
 #include "convert/spec/rope_scaling.h"

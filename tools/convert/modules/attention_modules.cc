@@ -18,6 +18,7 @@
 #include "convert/families/families.h"
 #include "convert/families/state_dicts.h"
 #include "convert/files/error.h"
+#include "convert/spec/mask_buffers.h"
 #include "convert/spec/model_tensors.h"
 #include "format/file_layout.h"
 

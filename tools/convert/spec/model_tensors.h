@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the tensors of a model by name and shape, accounts for every one, and converts weights and
-// masks from the file's own layouts and conventions.
+// Takes the tensors of a model by name and shape, accounts for every one, and converts weights from
+// the file's own layouts.
 //
 //   ModelTensors tensors(store, "model.");
 //   spec.up = tensors.linear("mlp.up", ffn_dim, model_dim, Presence::kIfStored);
@@ -17,8 +17,6 @@
 #include <vector>
 
 #include "convert/files/checkpoint.h"
-#include "convert/masks/masks.h"
-#include "convert/spec/model_options.h"
 #include "convert/spec/model_spec.h"
 
 namespace arenite::convert {
@@ -244,34 +242,5 @@ void read_layers(ModelTensors& tensors, TransformerSpec& spec, const LayerNames&
 std::vector<LayerSpec> read_attentions(ModelTensors& tensors, const TransformerSpec& spec,
                                        const LayerNames& names, const LayerSettings& settings,
                                        const std::string& list, uint32_t count);
-
-struct MaskBuffer {
-  DenseMask dense;
-  std::string meaning;  // e.g. "1 hides: the diagonal is 0"
-};
-
-// Reads a mask buffer [T, T] (leading dimensions of 1 are accepted) of 0 and 1, bool, or 0 and a
-// large negative number or -infinity. Whether 0 or 1 hides a key is decided by the first of these
-// that applies: `ones`, if given; the reading that hides no row entirely; the reading that shows
-// each query its own position; the name, where `mask` means that 1 hides (masked_fill) and `bias`
-// or `tril` that 0 hides. `positions` above 0 keeps only that many rows and columns. Throws
-// InputError; `file` is quoted, for messages.
-MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file, uint32_t positions,
-                            std::optional<MaskOnes> ones);
-
-// A band mask: each token sees itself, earlier tokens within `window`, and later tokens unless the
-// model is causal.
-struct BandChoice {
-  bool causal = false;
-  uint32_t window = 0;  // keys that a query sees, including its own; 0: all
-
-  friend bool operator==(const BandChoice&, const BandChoice&) = default;
-};
-
-std::string describe(const BandChoice& mask);  // "a causal window of 8"
-
-// Reads a buffer that holds a band. Throws InputError for other masks.
-BandChoice read_band_buffer(const StoredTensor& tensor, const std::string& file,
-                            std::optional<MaskOnes> ones = {});
 
 }  // namespace arenite::convert

@@ -189,6 +189,14 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
   return steps;
 }
 
+void set_steps(format::TokenizerView& view, const FoldTable& folds,
+               const std::vector<uint32_t>& steps) {
+  view.fold_from = folds.from;
+  view.fold_to = folds.to;
+  view.fold_sequences = folds.sequences;
+  view.steps = steps;
+}
+
 // The library decodes tokens that are found in normalized text by their normalized names. A special
 // token whose name changes, "[MASK]" to "[mask]", is text from then on. One that only gets a prefix
 // stays special, though version 0.23 of the library writes it, too.
@@ -196,10 +204,7 @@ void normalize_names(TokenizerSpec& spec) {
   FoldTable folds;
   const std::vector<uint32_t> steps = step_list(spec, folds);
   format::TokenizerView view;
-  view.fold_from = folds.from;
-  view.fold_to = folds.to;
-  view.fold_sequences = folds.sequences;
-  view.steps = steps;
+  set_steps(view, folds, steps);
   view.charsmap = spec.charsmap;
   view.graphemes = spec.graphemes;
   for (auto& [token, flags] : spec.specials) {
@@ -402,15 +407,9 @@ fb::Offset<format::Tokenizer> write_tokenizer(fb::FlatBufferBuilder& builder,
   view.scores = scores;
   view.charsmap = spec.charsmap;
   view.graphemes = spec.graphemes;
-  const auto set_steps = [&] {
-    view.fold_from = folds.from;
-    view.fold_to = folds.to;
-    view.fold_sequences = folds.sequences;
-    view.steps = steps;
-  };
-  set_steps();
+  set_steps(view, folds, steps);
   add_name_steps(spec, format::TokenizerView(view), folds, steps);
-  set_steps();
+  set_steps(view, folds, steps);
   return write_tokenizer(builder, view);
 }
 

@@ -7,16 +7,18 @@ generated text, and what Hugging Face's library makes of texts.
 Made with tokenizers 0.23.1, whose training gives other scores each time. With TEXTS=N in the
 environment it makes so many texts, and it takes files of others along.
 """
-import base64
 import json
 import os
 import random
-import struct
 import sys
-import unicodedata
+
+from pathlib import Path
 
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                         processors, trainers)
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "tokenizers"))
+from kinds import charsmap  # noqa: E402, what SentencePiece's models normalize by
 
 R = random.Random(5)
 SYLLABLES = ["ka", "to", "mi", "ren", "sol", "ta", "ing", "er", "ü", "né", "ло", "ва", "東", "京",
@@ -41,54 +43,6 @@ def text():
         parts.append(R.choice(SPACES) if R.random() < 0.4 else
                      R.choice(ODD) if R.random() < 0.4 else word())
     return "".join(parts)
-
-
-def double_array(keys):
-    """A trie as SentencePiece compiles it: units of 32 bits, then the texts."""
-    texts, values = b"", {}
-    for key in sorted(keys):
-        values[key] = len(texts)
-        texts += keys[key] + b"\0"
-    units, used, free = {0: 0}, {0}, [1]
-
-    def place(at, prefix, inside):
-        children, leaf = {}, None
-        for key in inside:
-            if len(key) == len(prefix):
-                leaf = values[key]
-            else:
-                children.setdefault(key[len(prefix)], []).append(key)
-        labels = ([0] if leaf is not None else []) + sorted(children)
-        base = free[0]
-        while any(base ^ label in used or base ^ label == 0 for label in labels):
-            base += 1
-        free[0] = max(free[0], base - 300)
-        units[at] |= (at ^ base) << 10 | (1 << 8 if leaf is not None else 0)
-        used.update(base ^ label for label in labels)
-        if leaf is not None:
-            units[base] = 1 << 31 | leaf
-        for label in sorted(children):
-            units[base ^ label] = label
-            place(base ^ label, prefix + bytes([label]), children[label])
-
-    place(0, b"", sorted(keys))
-    count = (max(units) | 255) + 1
-    array = b"".join(struct.pack("<I", units.get(i, 0)) for i in range(count))
-    return struct.pack("<I", len(array)) + array + texts
-
-
-def charsmap(fold_case):
-    """NFKC of some characters and short sequences, spaces, and what vanishes."""
-    keys = {c.encode(): b" " for c in "\t\n\r\u00a0\u3000\u2028"}
-    keys.update({c.encode(): b"" for c in "\u0007\u200b\u00ad\ufeff\x1c"})
-    some = list(range(0xa0, 0x180)) + [ord(c) for c in "①™½…㌀ﬁﬃⅣÅΩ\ufdfaＡｱｶﾞ\U0001d400"]
-    letters = [chr(c) for c in some]
-    letters += [a + m for a in "aeionuAEIOU" for m in "\u0301\u0308\u0323"]
-    for c in letters + [chr(c) for c in range(0x41, 0x5b)] * fold_case:
-        normal = unicodedata.normalize("NFKC", c.casefold() if fold_case else c)
-        if normal != c:
-            keys.setdefault(c.encode(), normal.encode())
-    return double_array(keys)
 
 
 def template(single, names):

@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(Exported, OtherLengths,
                                            "disentangled", "of_keys", "in_turn", "less_the_largest",
                                            "shifts", "padded_ids", "zeroed_ids", "key_terms",
                                            "waves", "pools", "last_rows", "some_rows",
-                                           "as_wide_as_long"),
+                                           "as_wide_as_long", "none_chosen"),
                          [](const auto& info) { return std::string(info.param); });
 
 class CollectionModels : public ::testing::TestWithParam<Case> {};

@@ -280,6 +280,17 @@ class Disentangled(OfKeys):
         return (q @ k.mT + terms) * 0.7
 
 
+class NoneChosen(Ids):
+    """Two attentions, the second for tokens that a mask of ids chooses, here none."""
+
+    def forward(self, ids):
+        x = self.embedded(ids)
+        q, k, v = (heads_of(part) for part in self.qkv(x).chunk(3, -1))
+        first, second = (q @ k.mT * 0.5).softmax(-1) @ v, (k @ q.mT).softmax(-1) @ v
+        chosen = torch.zeros_like(ids).bool()[:, None, :, None]
+        return self.out(together(first + (second - first) * chosen))
+
+
 # The most tokens, where the export says it.
 DYNAMIC = {"by_distance": 64, "shifted": 64, "gated": 64, "skewed": 40, "disentangled": 64,
            "of_keys": 64}
@@ -301,6 +312,7 @@ MODELS = {
     "last_rows": LastRows,
     "some_rows": SomeRows,
     "as_wide_as_long": AsWideAsLong,
+    "none_chosen": NoneChosen,
 }
 
 

@@ -256,6 +256,7 @@ LinearExprRef scaled(const LinearExprRef& value, double factor) {
   if (factor == 1.0) return value;
   require_finite_factor(factor);
   LinearExpr result = *value;
+  if (factor == 0.0) result.terms.resize(1);  // zeros, as one term: sums skip it
   for (Term& term : result.terms) {
     if (!term.factors.each) {
       term.factors.uniform *= factor;

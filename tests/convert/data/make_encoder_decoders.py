@@ -74,7 +74,7 @@ MODELS = [
     ("bart-scaled-bare", "bart", OTHER, True),
     ("mbart", "mbart", BART, False),
     ("mbart-scaled", "mbart", {**OTHER, "tie_word_embeddings": False}, False),
-    ("marian", "marian", BART, False),
+    ("marian", "marian", {**BART, "decoder_vocab_size": 19}, False),  # shared: not read
     ("marian-apart", "marian",
      {**OTHER, "decoder_vocab_size": 19, "share_encoder_decoder_embeddings": False,
       "tie_word_embeddings": False, "activation_function": "swish"}, False),

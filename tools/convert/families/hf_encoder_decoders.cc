@@ -407,8 +407,9 @@ class EncoderDecoderReader {
     is_tied_ = config_.flag("tie_word_embeddings", true);
     shares_embedding_ = family_.shares_embedding;
     if (std::string_view(family_.model_type) != "marian") return;
-    decoder_vocab_size_ = config_.count("decoder_vocab_size", vocab_size_);
     shares_embedding_ = config_.flag("share_encoder_decoder_embeddings", true);
+    const uint32_t own_size = config_.count("decoder_vocab_size", vocab_size_);
+    if (!shares_embedding_ || !is_tied_) decoder_vocab_size_ = own_size;
   }
 
   StackSpec read_stack(const Stack& stack) {

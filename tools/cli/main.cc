@@ -3,6 +3,10 @@
 #include <cstdlib>
 #include <exception>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "cli/commands.h"
 #include "cli/process.h"
 
@@ -19,9 +23,19 @@ namespace {
   std::set_terminate(end_without_exception);
 }
 
+// Conversions allocate matrices again and again: without this, each one comes from the kernel,
+// which zeroes its pages.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   arenite::tool::hold_standard_streams();
   arenite::tool::handle_signals();
   return arenite::tool::run_program(argc, argv);

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "convert/calibrate/own_text.h"
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/files/error.h"
 #include "convert/files/progress.h"
@@ -89,7 +90,7 @@ std::string rule_for(const LinearNode& linear) {
   return fmt::format("{}", fmt::join(rules, ","));
 }
 
-void require_finite(const std::string& name, const std::vector<float>& weights) {
+void require_finite(const std::string& name, std::span<const float> weights) {
   if (const auto place = first_non_finite(weights)) {
     throw InputError("{}: element {} is not finite: only finite weights can be quantized",
                      quote(name), *place);
@@ -103,7 +104,7 @@ void set_rounded_weights(const std::string& name, EmbeddingNode& embedding, Roun
   WeightRef& weight = *embedding.tokens;
   RoundingCache::Rows& rows = before.rows[{name, type}];
   if (rows.numbers == nullptr) {
-    const std::vector<float> weights = weight.load();
+    const Floats weights = weight.load();
     require_finite(weight.name, weights);
     rows.method = "rounding";
     ScaleReport scales;
@@ -154,12 +155,30 @@ class Quantizer {
     round_by(none);
   }
 
-  // Compensates what GPTQ is for, and weights the errors of the rest by their inputs.
-  void round_all(const AlignedBytes& file, const CalibrationSet& set) {
-    std::vector<uint32_t> compensated;
+  // Returns the tensors whose rounding GPTQ compensates.
+  std::vector<uint32_t> compensated() const {
+    std::vector<uint32_t> tensors;
     for (const auto& [tensor, values] : layers_) {
-      if (is_compensated(tensor)) compensated.push_back(tensor);
+      if (is_compensated(tensor)) tensors.push_back(tensor);
     }
+    return tensors;
+  }
+
+  // Compensates what GPTQ is for, and weights the errors of the rest by their inputs.
+  void round_all(InputStatistics& inputs) {
+    const std::vector<uint32_t> tensors = compensated();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      report_progress(kRounding, static_cast<double>(i) / static_cast<double>(tensors.size()));
+      const Hessian hessian = inputs.take_hessian(tensors[i]);
+      const auto layer = layers_.extract(tensors[i]);
+      for (const ValueId value : layer.mapped()) round(value, tensors[i], {}, &hessian);
+    }
+    round_by(inputs.mean_squares());
+  }
+
+  // Runs the float32 model over a calibration text first.
+  void round_all(const AlignedBytes& file, const CalibrationSet& set) {
+    const std::vector<uint32_t> compensated = this->compensated();
     MeanSquares squares(file);
     const auto add = [&](uint32_t tensor, const ConstMatrix& inputs) {
       if (layers_.contains(tensor)) squares.add(tensor, inputs);
@@ -200,7 +219,7 @@ class Quantizer {
   void round(ValueId value, uint32_t tensor, const std::vector<double>& column_weights,
              const Hessian* hessian) {
     const ProgramTensor& from = program_.tensors[tensor];
-    const std::vector<float> weights = from.load();
+    const Floats weights = from.load();
     require_finite(from.name, weights);
     GptqReport report;
     const QuantizedMatrix matrix =
@@ -286,25 +305,19 @@ class Quantizer {
   std::set<uint32_t> convolutions_;                  // tensors of these
 };
 
-// Whether a matrix of the graph is rounded by GPTQ, which needs more text than mean squares do.
-bool has_compensated(const Graph& graph) {
-  return std::ranges::any_of(graph.order(), [&](ValueId value) {
-    const auto* const linear = graph.weights_at(value);
-    return linear != nullptr && use_of(linear->parts[0].storage.type).is_compensated;
-  });
-}
-
 uint64_t tokens_for_hessians(const AlignedBytes& file) {
   return std::clamp(kOwnTokensTimesBytes / file.size(), kOwnTokensMin, kOwnTokens);
 }
 
-// Reads or generates the calibration text; nullopt if there is none.
+// Reads or generates the calibration text; nullopt if there is none. `use` gets the inputs of
+// linear layers while the text is generated.
 std::optional<CalibrationSet> read_set(const AlignedBytes& file, const Calibration& calibration,
-                                       uint64_t own_tokens, std::vector<std::string>& notes) {
+                                       uint64_t own_tokens, const UseInputs& use,
+                                       std::vector<std::string>& notes) {
   if (calibration.is_off) return std::nullopt;
   const Model model = load_best(file);
   if (!calibration.files.empty()) return read_calibration(calibration.files, model);
-  if (can_write_text(model)) return write_own_text(file, own_tokens);
+  if (can_write_text(model)) return write_own_text(file, own_tokens, use);
   notes.emplace_back(model.inputs() == 1
                          ? "weights are rounded to nearest: the model cannot write a calibration "
                            "text, and there is no --calibrate FILE"
@@ -328,18 +341,29 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
     throw InputError("{}: {}", known.model, error.what());
   }
   result.reference = write_model(program, {best_kernels().target});
+  Quantizer quantizer(graph, program, result, known);
+  std::optional<InputStatistics> inputs;  // of the text that the model generates
   if (!known.has_read) {
-    const bool is_long = known.tries_types || has_compensated(graph);
+    const std::vector<uint32_t> compensated = quantizer.compensated();
+    const bool is_long = known.tries_types || !compensated.empty();
+    const bool fits = InputStatistics::bytes(result.reference, compensated) <= kHessianBytesMax;
+    UseInputs use;
+    if (fits) {
+      inputs.emplace(result.reference, compensated);
+      use = [&](uint32_t tensor, const ConstMatrix& rows) { inputs->add(tensor, rows); };
+    }
     known.calibration = read_set(
         result.reference, calibration,
-        is_long ? tokens_for_hessians(result.reference) : kOwnTokensOfSquares, known.notes);
+        is_long ? tokens_for_hessians(result.reference) : kOwnTokensOfSquares, use, known.notes);
     known.has_read = true;
+    if (!known.calibration || !calibration.files.empty()) inputs.reset();
   }
   result.calibration = known.calibration;
-  result.notes = known.notes;
-  Quantizer quantizer(graph, program, result, known);
+  result.notes.insert(result.notes.begin(), known.notes.begin(), known.notes.end());
   if (!quantizer.has_work()) return result;
-  if (result.calibration) {
+  if (inputs) {
+    quantizer.round_all(*inputs);
+  } else if (result.calibration) {
     quantizer.round_all(result.reference, *result.calibration);
   } else {
     quantizer.round_all();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Perplexities agree with public reference programs, and comparisons with plain loops.
 #include "convert/calibrate/evaluation.h"
+#include "convert/calibrate/own_text.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ AlignedBytes changed(Program program, const Change& change) {
   for (uint32_t i = 0; i < program.tensors.size(); ++i) {
     ProgramTensor& tensor = program.tensors[i];
     if (tensor.layout != format::Layout::kGemm) continue;
-    if (tensor.weights.empty()) tensor.weights = tensor.load();
+    if (tensor.weights.empty()) tensor.weights = tensor.load().copy();
     tensor.weights = change(i, std::move(tensor.weights));
   }
   return write_model(program, parse_targets("native"));
@@ -244,7 +245,7 @@ TEST_F(RealText, CompensatedRoundingLosesMuchLessThanRounding) {
   for_each_hessian(
       conversion.file, own.fitted, tensors, [&](uint32_t tensor, const Hessian& hessian) {
         const ProgramTensor& from = program.tensors[tensor];
-        const auto weights = from.weights.empty() ? from.load() : from.weights;
+        const Floats weights = from.weights.empty() ? from.load() : Floats(from.weights);
         GptqReport report;
         compensated[tensor] = dequantize(
             quantize_gptq(weights, from.outputs, from.inputs, TensorType::kQ4, hessian, &report));

@@ -30,7 +30,7 @@ Sequences sequences_of(std::initializer_list<uint32_t> lengths, uint32_t vocab_s
 }
 
 std::vector<float> weights_of(const ProgramTensor& tensor) {
-  return tensor.weights.empty() ? tensor.load() : tensor.weights;
+  return tensor.weights.empty() ? tensor.load().copy() : tensor.weights;
 }
 
 // The tensors that linear ops multiply with, in the order of the ops.

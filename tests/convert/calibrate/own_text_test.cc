@@ -12,6 +12,7 @@
 #include "arenite/tokenizer.h"
 #include "convert/calibrate/calibration_set.h"
 #include "convert/calibrate/evaluation.h"
+#include "convert/calibrate/own_text.h"
 #include "convert/calibrate/sequence_runner.h"
 #include "convert/convert.h"
 #include "convert/program/writer.h"
@@ -104,7 +105,7 @@ TEST(OwnText, LogitsThatAreNotFiniteAreRefused) {
   Program program = test::decoder_program(test::all_decoders().front());
   for (ProgramTensor& tensor : program.tensors) {
     if (tensor.layout != format::Layout::kGemm) continue;
-    if (tensor.load) tensor.weights = tensor.load();
+    if (tensor.load) tensor.weights = tensor.load().copy();
     tensor.weights[0] = std::numeric_limits<float>::quiet_NaN();
   }
   const AlignedBytes file = write_model(program, parse_targets("native"));

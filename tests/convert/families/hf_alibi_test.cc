@@ -87,7 +87,7 @@ TEST_F(HfAlibi, FusedProjectionsComeApart) {
   };
   const TransformerSpec bloom = read("bloom");  // 5 heads of 4
   const auto fused = rows_of("bloom", "transformer.h.0.self_attention.query_key_value.weight");
-  const std::vector<float> key = bloom.layers[0].key.weight.load();
+  const Floats key = bloom.layers[0].key.weight.load();
   for (uint32_t i = 0; i < 20; ++i) {
     const uint32_t row = (i / 4 * 3 + 1) * 4 + i % 4;
     for (uint32_t c = 0; c < 20; ++c) EXPECT_EQ(key[i * 20 + c], fused[row * 20 + c]);

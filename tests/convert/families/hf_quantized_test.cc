@@ -68,7 +68,7 @@ TEST_P(HfQuantized, AllLayersOfferIntegersThatGiveTheirWeights) {
     EXPECT_EQ(matrix.type, GetParam().type);
     EXPECT_EQ(matrix.rows, weight.rows);
     EXPECT_EQ(matrix.columns, weight.columns);
-    const std::vector<float> numbers = weight.load();
+    const Floats numbers = weight.load();
     ASSERT_EQ(matrix.values.size(), numbers.size());
     const size_t block = numbers.size() / matrix.scales.size();
     EXPECT_EQ(block, matrix.type == TensorType::kQ4 ? kQ4Block : weight.columns);
@@ -119,14 +119,14 @@ TEST(HfQuantizedFiles, AwqEqualsGptqRelativeToItsZeros) {
   QuantizedModel model("gptq");
   const TransformerSpec gptq = model.open();
   std::vector<std::vector<float>> expected;
-  for (const LinearSpec& linear : layers_of(gptq)) expected.push_back(linear.weight.load());
+  for (const LinearSpec& linear : layers_of(gptq)) expected.push_back(linear.weight.load().copy());
   to_awq(model);
   const std::vector<LinearSpec> layers = layers_of(model.open());
   size_t same = 0, numbers = 0;
   for (size_t layer = 0; layer < expected.size(); ++layer) {
     const WeightRef& weight = layers[layer].weight;
     EXPECT_FALSE(offers(weight, TensorType::kQ4));  // which has no zeros
-    const std::vector<float> found = weight.load();
+    const Floats found = weight.load();
     ASSERT_EQ(found.size(), expected[layer].size());
     for (size_t i = 0; i < found.size(); ++i) same += found[i] == expected[layer][i] ? 1 : 0;
     numbers += found.size();
@@ -174,9 +174,8 @@ TEST(HfQuantizedFiles, RowsOfPartialBlocksGiveFloatsOnly) {
   EXPECT_FALSE(down.load_quantized);
   EXPECT_FALSE(offers(down, TensorType::kQ4));
   EXPECT_TRUE(offers(spec.layers[0].up.weight, TensorType::kQ4));
-  const std::vector<float> whole =
-      decoder_at(quantized_fixture("gptq-v2-rows")).layers[0].down.weight.load();
-  const std::vector<float> cut = down.load();
+  const Floats whole = decoder_at(quantized_fixture("gptq-v2-rows")).layers[0].down.weight.load();
+  const Floats cut = down.load();
   for (size_t i = 0; i < cut.size(); ++i) ASSERT_EQ(cut[i], whole[i / 120 * 128 + i % 120]);
 }
 

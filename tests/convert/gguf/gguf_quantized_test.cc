@@ -26,7 +26,7 @@ using namespace testing;
 constexpr double kHalfStep = 0x1p-8 / (1 + 0x1p-8);  // the most that a scale changes, as a share
 
 // |found - expected| <= kHalfStep * |expected| everywhere.
-void expect_same_but_for_scales(const QuantizedMatrix& matrix, const std::vector<float>& expected) {
+void expect_same_but_for_scales(const QuantizedMatrix& matrix, std::span<const float> expected) {
   ASSERT_EQ(matrix.type, TensorType::kQ4);
   ASSERT_EQ(matrix.values.size(), expected.size());
   ASSERT_EQ(matrix.scales.size() * kQ4Block, expected.size());

@@ -96,7 +96,7 @@ TEST(Storage, NothingIsFoldedIntoStoredIntegers) {
   std::map<std::string, std::vector<float>> weights;
   for_each_linear(marked, [&](Node&, LinearNode& linear) {
     linear.parts[0].storage.is_taken_over = true;
-    weights[linear.parts[0].linear.weight.name] = linear.parts[0].linear.weight.load();
+    weights[linear.parts[0].linear.weight.name] = linear.parts[0].linear.weight.load().copy();
   });
   marked.as<EmbeddingNode>(marked.order().front())->storage.is_taken_over = true;
   const auto count_changed = [&](Graph rewritten) {

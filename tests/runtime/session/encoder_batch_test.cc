@@ -108,7 +108,7 @@ TEST_P(EncoderBatch, TokensAfterAGapKeepTheirPositions) {
       columns.push_back(t);
     }
     convert::TransformerSpec spec = make_encoder(shape);
-    const std::vector<float> table = spec.position_embedding->load();
+    const convert::Floats table = spec.position_embedding->load();
     spec.position_embedding->load = [table, columns, dim = shape.model_dim] {
       std::vector<float> moved(table.size());
       for (size_t p = 0; p < columns.size(); ++p) {
@@ -142,7 +142,7 @@ TEST_P(EncoderBatch, PositionsWithoutPaddingAreCountedInTheIds) {
     visible[hidden] = 0;
   input.ids[80] = kNoToken;
   convert::TransformerSpec spec = make_encoder(shape);
-  const std::vector<float> table = spec.position_embedding->load();
+  const convert::Floats table = spec.position_embedding->load();
   std::vector<double> expected;
   for (size_t i = 0; i < 3; ++i) {
     EncoderInput seen;

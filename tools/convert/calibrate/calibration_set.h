@@ -54,19 +54,6 @@ bool predicts_tokens(const Model& model);
 // Whether a model can generate text: it predicts tokens and reads nothing else.
 bool can_write_text(const Model& model);
 
-// Tokens of a text that a model writes: for Hessians, fewer where the model is large, and for mean
-// squares of inputs alone.
-inline constexpr uint64_t kOwnTokens = 16384;
-inline constexpr uint64_t kOwnTokensMin = 4096;
-inline constexpr uint64_t kOwnTokensTimesBytes = 3'000'000'000'000;
-inline constexpr uint64_t kOwnTokensOfSquares = 2560;
-
-// Generates `tokens` tokens of text with the model of `file` at temperature 1, with the same result
-// on every run. Starts from the bos token or, without one, from tokens spread over the vocabulary.
-// REQUIRES: can_write_text, and a target that this CPU runs. Throws InputError if logits are not
-// finite.
-CalibrationSet write_own_text(const AlignedBytes& file, uint64_t tokens = kOwnTokens);
-
 // Makes comparison inputs where there is no calibration data: ids spread over the vocabulary, or
 // features of zero mean and unit variance. All of them are held out.
 CalibrationSet random_inputs(const Model& model);

@@ -87,36 +87,31 @@ Output SequenceRunner::call(uint32_t function, uint32_t count) {
 // ---- inputs of linear layers: when an op begins, a profile hook reads its input from the arena
 // ----
 
-namespace {
+InputWatch::InputWatch(SessionState& state, UseInputs use) : state_(state), use_(std::move(use)) {
+  state_.profile = {.op_begins =
+                        [](void* context, uint32_t index) {
+                          static_cast<const InputWatch*>(context)->op_begins(index);
+                        },
+                    .context = this};
+}
 
-struct Watch {
-  SessionState& state;
-  const UseInputs& use;
-
-  void op_begins(uint32_t index) const {
-    const format::OpView& op = state.reader.op(index);
-    if (op.kind != format::OpKind::kLinear && op.kind != format::OpKind::kExperts) return;
-    const Matrix inputs = state.activation(op.views[format::kInput]);
-    const uint32_t tensor = op.numbers[format::LinearOp::kTensor];
-    const uint32_t columns = state.reader.tensor(tensor).inputs;
-    // The experts of a row may have their own inputs, side by side.
-    for (uint32_t begin = 0; begin < inputs.columns; begin += columns) {
-      use(tensor, {inputs.data + begin, inputs.rows, columns, inputs.stride});
-    }
+void InputWatch::op_begins(uint32_t index) const {
+  const format::OpView& op = state_.reader.op(index);
+  if (op.kind != format::OpKind::kLinear && op.kind != format::OpKind::kExperts) return;
+  const Matrix inputs = state_.activation(op.views[format::kInput]);
+  const uint32_t tensor = op.numbers[format::LinearOp::kTensor];
+  const uint32_t columns = state_.reader.tensor(tensor).inputs;
+  // The experts of a row may have their own inputs, side by side.
+  for (uint32_t begin = 0; begin < inputs.columns; begin += columns) {
+    use_(tensor, {inputs.data + begin, inputs.rows, columns, inputs.stride});
   }
-};
-
-}  // namespace
+}
 
 void for_each_input(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                     const UseInputs& use, const std::function<void(double share)>& done) {
   if (sequences.empty()) return;
   SequenceRunner runner(file, longest_of(sequences));
-  Watch watch = {runner.state(), use};
-  runner.set_profile(
-      {.op_begins = [](void* context,
-                       uint32_t index) { static_cast<const Watch*>(context)->op_begins(index); },
-       .context = &watch});
+  const InputWatch watch(runner.state(), use);
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (done) done(static_cast<double>(i) / static_cast<double>(sequences.size()));
     runner.begin(sequences[i]);
@@ -144,6 +139,35 @@ std::vector<std::vector<double>> MeanSquares::values() const {
     for (double& square : means[tensor]) square /= static_cast<double>(rows_[tensor]);
   }
   return means;
+}
+
+InputStatistics::InputStatistics(const AlignedBytes& file, const std::vector<uint32_t>& compensated)
+    : squares_(file) {
+  const format::ModelReader reader(file.span());
+  for (const uint32_t tensor : compensated) {
+    hessians_.try_emplace(tensor, reader.tensor(tensor).inputs);
+  }
+}
+
+uint64_t InputStatistics::bytes(const AlignedBytes& file,
+                                const std::vector<uint32_t>& compensated) {
+  const format::ModelReader reader(file.span());
+  uint64_t bytes = 0;
+  for (const uint32_t tensor : compensated) bytes += Hessian::bytes(reader.tensor(tensor).inputs);
+  return bytes;
+}
+
+void InputStatistics::add(uint32_t tensor, const ConstMatrix& inputs) {
+  const auto found = hessians_.find(tensor);
+  if (found != hessians_.end()) {
+    found->second.add(inputs);
+  } else {
+    squares_.add(tensor, inputs);
+  }
+}
+
+Hessian InputStatistics::take_hessian(uint32_t tensor) {
+  return std::move(hessians_.extract(tensor).mapped());
 }
 
 void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& sequences,

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "arenite/session.h"
@@ -33,8 +34,7 @@ class SequenceRunner {
 
   const Model& model() const { return model_; }
   SessionState& state() { return SessionState::of(&*session_); }
-  // Sets hooks, which are called on this thread. REQUIRES: before begin.
-  void set_profile(const ProfileHook& hook) { state().profile = hook; }
+  // Sets a hook, which is called on this thread. REQUIRES: before begin.
   void set_hidden_states(const HiddenStateHook& hook) { state().hidden_states = hook; }
 
   // Starts a sequence. REQUIRES: `sequence` outlives the calls of advance.
@@ -63,10 +63,26 @@ class SequenceRunner {
   size_t prefix_ = 0;  // constant rows of the model before those of its first tokens
 };
 
-// Runs the model over `sequences` and passes the inputs of each linear op to `use`, chunk by chunk,
-// as [tokens, inputs] with the index `tensor` of the op's matrix in the file. The rows are valid
-// until `use` returns. `done` gets the share of the sequences that were run.
+// Gets the inputs of a linear op, [rows, inputs], and the index `tensor` of its matrix in the file.
+// The rows are valid until it returns.
 using UseInputs = std::function<void(uint32_t tensor, const ConstMatrix& inputs)>;
+
+// Passes the inputs of the linear ops of a session to `use`, as long as it lives.
+class InputWatch {
+ public:
+  InputWatch(SessionState& state, UseInputs use);
+  ~InputWatch() { state_.profile = {}; }
+  InputWatch(const InputWatch&) = delete;
+
+ private:
+  void op_begins(uint32_t index) const;
+
+  SessionState& state_;
+  UseInputs use_;
+};
+
+// Runs the model over `sequences` and passes the inputs of each linear op to `use`, chunk by chunk.
+// `done` gets the share of the sequences that were run.
 void for_each_input(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
                     const UseInputs& use, const std::function<void(double share)>& done = {});
 
@@ -82,6 +98,25 @@ class MeanSquares {
  private:
   std::vector<std::vector<double>> squares_;
   std::vector<uint64_t> rows_;
+};
+
+// Hessians of some tensors, and mean squares of the inputs of the others.
+class InputStatistics {
+ public:
+  // REQUIRES: `compensated` are tensors of linear ops.
+  InputStatistics(const AlignedBytes& file, const std::vector<uint32_t>& compensated);
+
+  // Returns the memory of the Hessians.
+  static uint64_t bytes(const AlignedBytes& file, const std::vector<uint32_t>& compensated);
+
+  void add(uint32_t tensor, const ConstMatrix& inputs);
+  // Returns the Hessian of one of `compensated`, and forgets it.
+  Hessian take_hessian(uint32_t tensor);
+  std::vector<std::vector<double>> mean_squares() const { return squares_.values(); }
+
+ private:
+  std::map<uint32_t, Hessian> hessians_;
+  MeanSquares squares_;
 };
 
 // Name of the conversion stage (progress.h) that computes Hessians.

@@ -184,7 +184,8 @@ std::vector<double> read_score_bias(ModelTensors& tensors, const std::string& na
 
 void fold_single_type(TransformerSpec& spec) {
   if (spec.token_types != 1) return;
-  const auto add = [](auto values, const auto& row) {
+  const auto add = [](const auto& all, const auto& row) {
+    std::vector values(all.begin(), all.end());
     for (size_t i = 0; i < values.size(); ++i) values[i] += row[i % row.size()];
     return values;
   };
@@ -203,7 +204,7 @@ void fold_single_type(TransformerSpec& spec) {
 void pass_over_position_ids(ModelTensors& tensors, const std::string& name) {
   const StoredTensor* tensor = tensors.buffer(name);
   if (tensor == nullptr) return;
-  const std::vector<float> ids = tensor->load();
+  const Floats ids = tensor->load();
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] == static_cast<float>(i)) continue;
     throw InputError("{} is {} at index {}: expected positions counted from 0", place_of(*tensor),

@@ -147,7 +147,7 @@ std::vector<int8_t> load_integers(const Layer& layer) {
       layer.has_zeros() ? unpack_words(layer.zeros, layer.bits) : std::vector<uint8_t>{};
   const size_t stored_outputs = zeros.size() / (layer.columns / layer.group);
   if (layer.integers.type == "I8") {
-    const std::vector<float> values = layer.integers.load();
+    const Floats values = layer.integers.load();
     return {values.begin(), values.end()};
   }
   const std::vector<uint8_t> stored = unpack_words(layer.integers, layer.bits);
@@ -171,7 +171,7 @@ std::vector<int8_t> load_integers(const Layer& layer) {
 
 // Returns scales [rows, groups]. Throws InputError unless all are finite and at least 0.
 std::vector<float> load_scales(const Layer& layer) {
-  const std::vector<float> stored = layer.scales.load();
+  const Floats stored = layer.scales.load();
   const size_t groups = stored.size() / layer.rows;
   std::vector<float> scales(stored.size());
   for (size_t i = 0; i < stored.size(); ++i) {
@@ -233,7 +233,7 @@ void expect_shape(const StoredTensor& tensor, const std::vector<uint64_t>& shape
 // means that it was not set. Throws InputError unless all groups are of the same size.
 std::vector<uint32_t> read_group_order(const StoredTensor& order, const Layer& layer) {
   expect_shape(order, {layer.columns});
-  const std::vector<float> stored = order.load();
+  const Floats stored = order.load();
   if (std::ranges::all_of(stored, [](float number) { return number == -1.0f; })) return {};
   const uint32_t groups = layer.columns / layer.group;
   std::vector<uint32_t> found, inputs(groups, 0);
@@ -659,8 +659,8 @@ void read_bitsandbytes(ConfigFields& config, QuantizedLayers& layers) {
     expect_shape(layer.scales, {layer.rows});
     if (layers.find(name, "weight_format") != nullptr) {
       const StoredTensor& format = layers.require(name, "weight_format", {"U8"});
-      const std::vector<float> number = format.load();
-      if (number != std::vector<float>{0.0f}) {  // the layouts of single kernels
+      const Floats number = format.load();
+      if (number.size() != 1 || number[0] != 0.0f) {  // the layouts of single kernels
         throw InputError(
             "{} is {}: expected 0, the layout by rows; save the model again with a newer version "
             "of bitsandbytes",
@@ -752,7 +752,7 @@ void pass_over_zero_biases(ModelTensors& tensors) {
     if (!name.ends_with(kBias)) continue;
     const auto weight = stored.find(name.substr(0, name.size() - kBias.size()) + ".weight");
     if (weight == stored.end() || !weight->second->is_by_outputs) continue;
-    const std::vector<float> values = stored.at(name)->load();
+    const Floats values = stored.at(name)->load();
     if (std::ranges::all_of(values, [](float value) { return value == 0.0f; })) {
       tensors.pass_over(name);
     }

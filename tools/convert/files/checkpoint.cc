@@ -334,10 +334,14 @@ void TensorStore::add(const CheckpointTensor& tensor, const std::shared_ptr<cons
 void TensorStore::add(const std::shared_ptr<const Checkpoint>& checkpoint) {
   for (const CheckpointTensor& tensor : checkpoint->tensors()) {
     add(tensor, checkpoint, checkpoint->file_name());
-    tensors_.back().load = [checkpoint, view = &tensor] {
-      std::vector<float> values = view->to_f32();
-      if (values.size() >= kDroppedElements) checkpoint->drop_pages();
-      return values;
+    tensors_.back().load = [checkpoint, view = &tensor]() -> Floats {
+      // Drops the pages when the last copy of the values has gone.
+      const std::shared_ptr<const void> reader(
+          checkpoint.get(), [checkpoint, elements = view->elements()](const void*) {
+            if (elements >= kDroppedElements) checkpoint->drop_pages();
+          });
+      if (const auto stored = view->stored_f32()) return {*stored, reader};
+      return view->to_f32();
     };
   }
 }

@@ -73,6 +73,8 @@ struct CheckpointTensor {
   // rounds F64, and integers that do not fit, to nearest.
   std::vector<float> to_f32() const;
   std::vector<double> to_f64() const;
+  // Returns the elements where they are stored, if these are row-major F32, and aligned.
+  std::optional<std::span<const float>> stored_f32() const;
   std::vector<int64_t> to_i64()
       const;  // throws InputError unless the type is whole numbers or bool
 };
@@ -154,7 +156,7 @@ struct StoredTensor {
   std::string type;                          // the format's name: "BF16", "Q8_0"
   bool is_real = true;                       // false: integers or bool, so not weights
   std::vector<uint64_t> shape;               // outermost dimension first
-  std::function<std::vector<float>()> load;  // row-major; owns its file
+  std::function<Floats()> load;              // row-major; owns its file
   std::string file;
   // Loads the elements as double, if rounding to float32 may change them; else empty.
   std::function<std::vector<double>()> load_f64{};

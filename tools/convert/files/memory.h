@@ -5,6 +5,7 @@
 //   const std::span<const std::byte> bytes = map.bytes();
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +13,8 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "arenite/session.h"
 
@@ -39,6 +42,34 @@ class AlignedBytes {
   };
   std::unique_ptr<std::byte, Free> data_;
   size_t size_ = 0;
+};
+
+// Read-only numbers: owned, or where a mapped file holds them. Copies share them.
+//   const Floats values = std::vector<float>{1.0f, 2.0f};
+class Floats {
+ public:
+  Floats() = default;
+  Floats(std::vector<float> values)  // NOLINT: a vector is Floats
+      : owner_(std::make_shared<const std::vector<float>>(std::move(values))),
+        values_(*static_cast<const std::vector<float>*>(owner_.get())) {}
+  // `owner` keeps the values alive.
+  Floats(std::span<const float> values, std::shared_ptr<const void> owner)
+      : owner_(std::move(owner)), values_(values) {}
+
+  const float* data() const { return values_.data(); }
+  size_t size() const { return values_.size(); }
+  bool empty() const { return values_.empty(); }
+  auto begin() const { return values_.begin(); }
+  auto end() const { return values_.end(); }
+  float operator[](size_t index) const { return values_[index]; }
+  std::vector<float> copy() const { return {begin(), end()}; }
+  friend bool operator==(const Floats& a, std::span<const float> b) {
+    return std::ranges::equal(a, b);
+  }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  std::span<const float> values_;
 };
 
 class FileMap {

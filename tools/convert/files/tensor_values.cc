@@ -69,12 +69,7 @@ void for_each_element(const CheckpointTensor& tensor, const Take& take) {
 template <typename Real>
 std::vector<Real> values_of(const CheckpointTensor& tensor) {
   if constexpr (std::is_same_v<Real, float>) {
-    if (tensor.dtype == DType::kF32 && tensor.strides == contiguous_strides(tensor.shape)) {
-      std::vector<float> values(static_cast<size_t>(tensor.elements()));
-      if (!values.empty())
-        std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(float));
-      return values;
-    }
+    if (const auto stored = tensor.stored_f32()) return {stored->begin(), stored->end()};
   }
   std::vector<Real> values;
   values.reserve(static_cast<size_t>(tensor.elements()));
@@ -138,6 +133,15 @@ uint64_t CheckpointTensor::elements() const {
   uint64_t count = 1;
   for (const uint64_t extent : shape) count *= extent;
   return count;
+}
+
+std::optional<std::span<const float>> CheckpointTensor::stored_f32() const {
+  const auto address = reinterpret_cast<uintptr_t>(data.data());
+  if (dtype != DType::kF32 || strides != contiguous_strides(shape) ||
+      address % alignof(float) != 0) {
+    return std::nullopt;
+  }
+  return std::span(reinterpret_cast<const float*>(data.data()), static_cast<size_t>(elements()));
 }
 
 std::vector<float> CheckpointTensor::to_f32() const { return values_of<float>(*this); }

@@ -118,6 +118,8 @@ namespace {
 
 constexpr uint32_t kCoresMax = 64;
 
+thread_local bool is_working = false;  // on a task of on_all_cores
+
 struct Work {
   const std::function<void(uint32_t)>& call;
   std::mutex mutex{};
@@ -125,12 +127,14 @@ struct Work {
 
   static void run(void* data, uint32_t task, uint32_t) {
     Work& work = *static_cast<Work*>(data);
+    is_working = true;
     try {
       work.call(task);
     } catch (...) {
       const std::lock_guard lock(work.mutex);
       work.failure = std::current_exception();
     }
+    is_working = false;
   }
 };
 
@@ -150,7 +154,7 @@ ParallelFor all_cores() {
 
 void on_all_cores(uint32_t count, const std::function<void(uint32_t index)>& work) {
   const ParallelFor cores = all_cores();
-  if (cores.run == nullptr || count < 2) {
+  if (cores.run == nullptr || count < 2 || is_working) {
     for (uint32_t i = 0; i < count; ++i) work(i);
     return;
   }

@@ -50,7 +50,7 @@ class ThreadPool {
 ParallelFor all_cores();
 
 // Calls work(index) for every index below `count`, in any order on all_cores(), and waits. Rethrows
-// an exception of `work`, if there is one. REQUIRES: not called by `work` itself.
+// an exception of `work`, if there is one. A call within `work` runs inline.
 void on_all_cores(uint32_t count, const std::function<void(uint32_t index)>& work);
 
 }  // namespace arenite::convert

@@ -64,7 +64,7 @@ uint32_t Program::add_table(const WeightRef& weight, uint32_t rows, TensorType t
                           .type = type};
   if (type == TensorType::kF32) {
     tensor.load = [weight, rows] {
-      std::vector<float> values = weight.load();
+      std::vector<float> values = weight.load().copy();
       values.resize(size_t{rows} * weight.columns);
       return values;
     };
@@ -91,10 +91,11 @@ uint32_t Program::add_matrix(const std::string& tensor_name, const std::vector<L
     tensor.bias.resize(tensor.outputs, 0.0f);
   }
   if (tensor.type == TensorType::kF32) {
-    tensor.load = [weights] {
-      std::vector<float> all = weights[0].load();
+    tensor.load = [weights]() -> Floats {
+      if (weights.size() == 1) return weights[0].load();
+      std::vector<float> all = weights[0].load().copy();
       for (const WeightRef& weight : std::span(weights).subspan(1)) {
-        const std::vector<float> rows = weight.load();
+        const Floats rows = weight.load();
         all.insert(all.end(), rows.begin(), rows.end());
       }
       return all;

@@ -187,7 +187,7 @@ struct ProgramTensor {
   TensorType type = TensorType::kF32;
   // If `weights` is empty, loads them at packing time, so that one tensor at a time is in memory.
   // Throws InputError.
-  std::function<std::vector<float>()> load = {};
+  std::function<Floats()> load = {};
   // Replaces `weights` and `load` for every type but float32: the elements as stored.
   std::function<QuantizedMatrix()> load_quantized = {};
   // Replaces all of these, and the bias: weights that are already packed in a model file.

@@ -274,7 +274,7 @@ constexpr float kSameNumber = 0x1p-22f;
 // Returns the integers and scales whose products are `weight` up to rounding, else nullopt.
 std::optional<QuantizedMatrix> integers_of(const WeightRef& weight, TensorType type) {
   if (type_that_fits(type, weight.columns) != type) return std::nullopt;
-  const std::vector<float> values = weight.load();
+  const Floats values = weight.load();
   QuantizedMatrix all{.type = type, .rows = 0, .columns = weight.columns};
   for (size_t begin = 0; begin < values.size(); begin += weight.columns) {
     const auto row = std::span(values).subspan(begin, weight.columns);

@@ -16,6 +16,7 @@
 #include "arenite/version.h"
 #include "convert/files/error.h"
 #include "convert/files/progress.h"
+#include "convert/files/thread_pool.h"
 #include "convert/tokenizers/tokenizer_spec.h"
 #include "core/crc32c.h"
 #include "format/file_layout.h"
@@ -46,6 +47,24 @@ std::byte half_byte(int8_t value, bool high_half) {
   return static_cast<std::byte>(high_half ? bits << 4 : bits);
 }
 
+// Calls pack_row(row, its panel) for each row, in order within a panel. Panels begin as zeros.
+template <typename PackRow>
+void for_each_row(uint32_t rows, uint32_t columns, Packing packing, std::span<std::byte> packed,
+                  const PackRow& pack_row) {
+  constexpr uint32_t kPanelsAtOnce = 16;
+  const size_t bytes_of_panel = panel_bytes(packing, columns).value();
+  const auto panels = static_cast<uint32_t>(packed.size() / bytes_of_panel);
+  on_all_cores((panels + kPanelsAtOnce - 1) / kPanelsAtOnce, [&](uint32_t task) {
+    const uint32_t end = std::min(panels, (task + 1) * kPanelsAtOnce);
+    for (uint32_t panel = task * kPanelsAtOnce; panel < end; ++panel) {
+      const auto bytes = packed.subspan(panel * bytes_of_panel, bytes_of_panel);
+      std::ranges::fill(bytes, std::byte{0});
+      const uint32_t row_end = std::min(rows, (panel + 1) * packing.nr);
+      for (uint32_t row = panel * packing.nr; row < row_end; ++row) pack_row(row, bytes.data());
+    }
+  });
+}
+
 // Packs row by row, so that a matrix much larger than the cache is read in order.
 void pack_floats(const ProgramTensor& tensor, std::span<const float> weights, Packing packing,
                  std::span<std::byte> packed) {
@@ -53,7 +72,7 @@ void pack_floats(const ProgramTensor& tensor, std::span<const float> weights, Pa
   const auto index = [&](uint32_t output, uint32_t input) {
     return static_cast<size_t>(packed_weight_index(packing, tensor.inputs, output, input));
   };
-  for (uint32_t output = 0; output < tensor.outputs; ++output) {
+  for_each_row(tensor.outputs, tensor.inputs, packing, packed, [&](uint32_t output, std::byte*) {
     if (!tensor.bias.empty()) {
       floats[index(output, kBiasRow)] = tensor.bias[output];
     }
@@ -62,7 +81,7 @@ void pack_floats(const ProgramTensor& tensor, std::span<const float> weights, Pa
     for (uint32_t input = 0; input < tensor.inputs; ++input) {
       to[size_t{input} * packing.nr] = row[input];
     }
-  }
+  });
 }
 
 // Packs one output into its lane of a panel: weights, scales, bias and the kernels' zero point
@@ -108,11 +127,9 @@ void pack_row(const QuantizedMatrix& matrix, uint32_t row, float bias, Packing p
 
 void pack_panels(const ProgramTensor& tensor, const QuantizedMatrix& matrix, Packing packing,
                  std::span<std::byte> packed) {
-  const size_t bytes_of_panel = panel_bytes(packing, tensor.inputs).value();
-  for (uint32_t row = 0; row < tensor.outputs; ++row) {
-    pack_row(matrix, row, tensor.bias.empty() ? 0.0f : tensor.bias[row], packing,
-             packed.data() + row / packing.nr * bytes_of_panel);
-  }
+  for_each_row(tensor.outputs, tensor.inputs, packing, packed, [&](uint32_t row, std::byte* panel) {
+    pack_row(matrix, row, tensor.bias.empty() ? 0.0f : tensor.bias[row], packing, panel);
+  });
 }
 
 void pack_rows(const QuantizedMatrix& matrix, std::span<std::byte> packed) {
@@ -177,10 +194,9 @@ void repack(const WeightView& weights, Packing packing, std::span<std::byte> pac
     return;
   }
   assert(weights.packing.type == packing.type);
-  const size_t bytes_of_panel = panel_bytes(packing, weights.columns).value();
-  for (uint32_t row = 0; row < weights.rows; ++row) {
-    repack_row(weights, row, packing, packed.data() + row / packing.nr * bytes_of_panel);
-  }
+  for_each_row(weights.rows, weights.columns, packing, packed, [&](uint32_t row, std::byte* panel) {
+    repack_row(weights, row, packing, panel);
+  });
 }
 
 // Checks that loaded weights have the size of the tensor, since packing relies on it.
@@ -194,21 +210,20 @@ void require_size(const ProgramTensor& tensor, uint64_t numbers) {
 WeightElements load_elements(const ProgramTensor& tensor) {
   if (tensor.packed) return *tensor.packed;
   if (tensor.type != TensorType::kF32) return tensor.load_quantized();
-  return tensor.weights.empty() ? tensor.load() : tensor.weights;
+  return tensor.weights.empty() ? tensor.load() : Floats(tensor.weights);
 }
 
 void pack_weights(const ProgramTensor& tensor, const WeightElements& numbers, Packing packing,
                   std::span<std::byte> packed) {
   assert(packed.size() == format::stored_bytes(tensor.shape(), packing).value());
   const bool is_rows = tensor.layout == format::Layout::kPlain;
-  std::ranges::fill(packed, std::byte{0});
   if (const auto* matrix = std::get_if<QuantizedMatrix>(&numbers)) {
     require_size(tensor, uint64_t{matrix->rows} * matrix->columns);
     is_rows ? pack_rows(*matrix, packed) : pack_panels(tensor, *matrix, packing, packed);
     return;
   }
   if (const auto* view = std::get_if<WeightView>(&numbers)) return repack(*view, packing, packed);
-  const auto& weights = std::get<std::vector<float>>(numbers);
+  const auto& weights = std::get<Floats>(numbers);
   require_size(tensor, weights.size());
   if (is_rows) {
     std::ranges::copy(std::as_bytes(std::span(weights)), packed.begin());

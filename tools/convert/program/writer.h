@@ -18,7 +18,7 @@
 namespace arenite::convert {
 
 // The elements of a tensor in row-major order, or a view of packed weights, which include the bias.
-using WeightElements = std::variant<std::vector<float>, QuantizedMatrix, WeightView>;
+using WeightElements = std::variant<Floats, QuantizedMatrix, WeightView>;
 WeightElements load_elements(const ProgramTensor& tensor);
 
 // Writes the weights [outputs, inputs] and the bias of `tensor` into `packed`, in the layout of

@@ -277,12 +277,31 @@ QuantizedMatrix quantize(std::span<const float> weights, uint32_t rows, uint32_t
   return matrix;
 }
 
+namespace {
+
+uint32_t tasks_of(const QuantizedMatrix& matrix) {
+  return (matrix.rows + kRowsAtOnce - 1) / kRowsAtOnce;
+}
+
+// Returns the first element of a task.
+size_t first_of(const QuantizedMatrix& matrix, uint32_t task) {
+  return std::min(size_t{task} * kRowsAtOnce, size_t{matrix.rows}) * matrix.columns;
+}
+
+}  // namespace
+
 std::vector<float> dequantize(const QuantizedMatrix& matrix) {
   const uint32_t group = weights_per_scale(matrix.type, matrix.columns);
   std::vector<float> weights(matrix.values.size());
-  for (size_t i = 0; i < weights.size(); ++i) {
-    weights[i] = static_cast<float>(matrix.values[i]) * matrix.scales[i / group];
-  }
+  on_all_cores(tasks_of(matrix), [&](uint32_t task) {
+    for (size_t begin = first_of(matrix, task); begin < first_of(matrix, task + 1);
+         begin += group) {
+      const float scale = matrix.scales[begin / group];
+      for (size_t i = begin; i < begin + group; ++i) {
+        weights[i] = static_cast<float>(matrix.values[i]) * scale;
+      }
+    }
+  });
   return weights;
 }
 
@@ -295,13 +314,22 @@ RoundingNoise noise_of(std::span<const float> weights, const QuantizedMatrix& ma
                        std::span<const double> column_weights) {
   assert(weights.size() == matrix.values.size());
   const uint32_t group = weights_per_scale(matrix.type, matrix.columns);
+  std::vector<RoundingNoise> parts(tasks_of(matrix));
+  on_all_cores(tasks_of(matrix), [&](uint32_t task) {
+    RoundingNoise part;
+    for (size_t i = first_of(matrix, task); i < first_of(matrix, task + 1); ++i) {
+      const double weight = weights[i];
+      const double lost = weight - static_cast<float>(matrix.values[i]) * matrix.scales[i / group];
+      const double counts = column_weights.empty() ? 1.0 : column_weights[i % matrix.columns];
+      part.signal += counts * weight * weight;
+      part.noise += counts * lost * lost;
+    }
+    parts[task] = part;
+  });
   RoundingNoise total;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const double weight = weights[i];
-    const double lost = weight - static_cast<float>(matrix.values[i]) * matrix.scales[i / group];
-    const double counts = column_weights.empty() ? 1.0 : column_weights[i % matrix.columns];
-    total.signal += counts * weight * weight;
-    total.noise += counts * lost * lost;
+  for (const RoundingNoise& part : parts) {
+    total.signal += part.signal;
+    total.noise += part.noise;
   }
   return total;
 }

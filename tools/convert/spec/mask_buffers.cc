@@ -35,7 +35,7 @@ uint32_t mask_positions(const StoredTensor& tensor, const std::string& file) {
 
 // Whether the buffer is additive: 0 shows and a large negative number hides. Throws InputError
 // unless all values are 0 and 1, or 0 and such numbers.
-bool is_additive(const std::vector<float>& values, const StoredTensor& tensor,
+bool is_additive(std::span<const float> values, const StoredTensor& tensor,
                  const std::string& file) {
   bool has_one = false;
   bool has_hiding = false;
@@ -108,7 +108,7 @@ MaskBuffer read_mask_buffer(const StoredTensor& tensor, const std::string& file,
                      quote(tensor.name), stored, positions);
   }
   const uint32_t kept = positions != 0 ? positions : stored;
-  const std::vector<float> values = tensor.load();
+  const Floats values = tensor.load();
   MaskBuffer result;
   DenseMask whole(stored);
   if (is_additive(values, tensor, file)) {

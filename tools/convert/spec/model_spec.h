@@ -26,14 +26,14 @@ inline constexpr uint32_t kLayersMax = 1024;
 // A weight matrix, loaded only on demand, since a model may be larger than memory. `load` undoes
 // the file's own storage: transposed, fused, quantized or reordered. A WeightRef keeps its files
 // open.
-//   const std::vector<float> values = weight.load();  // values[row * columns + column]
+//   const Floats values = weight.load();  // values[row * columns + column]
 struct WeightRef {
   std::string name;  // of the file's tensor, for messages
   uint32_t rows = 0;
   uint32_t columns = 0;
   // Returns [rows, columns], row-major, all finite. Throws InputError. Each call reads the file
   // again.
-  std::function<std::vector<float>()> load;
+  std::function<Floats()> load;
   // Loads the elements before rounding to float32; empty if rounding changes nothing.
   std::function<std::vector<double>()> load_f64{};
   // Loads the file's integers and scales, if `quantized` has a type. Their products equal the
@@ -44,7 +44,7 @@ struct WeightRef {
   QuantizedForm quantized{};
   std::function<QuantizedMatrix()> load_quantized{};
 
-  // Calls `take` with the exact elements, a vector of float or of double.
+  // Calls `take` with the exact elements, Floats or a vector of double.
   template <typename Take>
   auto visit(const Take& take) const {
     return load_f64 ? take(load_f64()) : take(load());

@@ -12,21 +12,23 @@
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/files/thread_pool.h"
 
 namespace arenite::convert {
 namespace {
 
 constexpr size_t kMissingListed = 30;
+constexpr size_t kTransposedAtOnce = size_t{1} << 18;  // elements of a task
 
 // The last row is for bare parameters.
 const PartNames kLeaves[] = {{".weight", ".bias"}, {"_weight", "_bias"}, {".scale", ".shift"},
                              {".gamma", ".beta"},  {".a_2", ".b_2"},     {"", ""}};
 
 // Returns the values of `tensor`, to be used as weights.
-template <typename Real>
-std::vector<Real> require_finite(std::vector<Real> values, const StoredTensor& tensor) {
+template <typename Values>
+Values require_finite(Values values, const StoredTensor& tensor) {
   const auto bad = std::ranges::find_if_not(
-      values, [](Real value) { return std::isfinite(static_cast<float>(value)); });
+      values, [](auto value) { return std::isfinite(static_cast<float>(value)); });
   if (bad != values.end()) {
     throw InputError("{} has the value {} at index {}: expected finite weights", place_of(tensor),
                      static_cast<float>(*bad), bad - values.begin());
@@ -67,13 +69,13 @@ std::vector<uint64_t> squeezed(std::vector<uint64_t> shape, size_t rank) {
 }
 
 // Returns the rows of `stored`, [rows, columns], that `order` selects.
-template <typename Number>
-std::vector<Number> selected(const std::vector<Number>& stored, size_t columns,
-                             const RowOrder& order) {
-  std::vector<Number> values(order.size() * columns);
-  for (size_t row = 0; row < order.size(); ++row) {
-    std::copy_n(stored.begin() + static_cast<ptrdiff_t>(order[row] * columns), columns,
-                values.begin() + static_cast<ptrdiff_t>(row * columns));
+template <typename Numbers>
+auto selected(const Numbers& stored, size_t columns, const RowOrder& order) {
+  std::vector<std::decay_t<decltype(stored[0])>> values;
+  values.reserve(order.size() * columns);
+  for (const size_t row : order) {
+    const auto first = stored.begin() + static_cast<ptrdiff_t>(row * columns);
+    values.insert(values.end(), first, first + static_cast<ptrdiff_t>(columns));
   }
   return values;
 }
@@ -104,7 +106,8 @@ void stack_quantized(const std::vector<WeightRef>& weights, WeightRef& stacked) 
 
 template <typename Load>
 auto stacked_values(const std::vector<WeightRef>& weights, const Load& load) {
-  auto values = load(weights.front());
+  const auto first = load(weights.front());
+  std::vector values(first.begin(), first.end());
   for (const WeightRef& weight : std::span(weights).subspan(1)) {
     const auto rows = load(weight);
     values.insert(values.end(), rows.begin(), rows.end());
@@ -158,16 +161,21 @@ WeightRef transpose(WeightRef weight) {
   const size_t columns = weight.columns;
   std::swap(weight.rows, weight.columns);
   change_load(weight, [rows, columns](const auto& stored) {
-    auto values = stored;
+    std::vector<std::decay_t<decltype(stored[0])>> values(stored.size());
     constexpr size_t kStrip = 16;  // rows that stay in the cache until their line is written
-    for (size_t first = 0; first < rows; first += kStrip) {
-      const size_t end = std::min(rows, first + kStrip);
-      for (size_t column = 0; column < columns; ++column) {
-        for (size_t row = first; row < end; ++row) {
-          values[column * rows + row] = stored[row * columns + column];
+    const size_t columns_at_once = std::max<size_t>(1, kTransposedAtOnce / rows);
+    const size_t tasks = (columns + columns_at_once - 1) / columns_at_once;
+    on_all_cores(static_cast<uint32_t>(tasks), [&](uint32_t task) {
+      const size_t begin = task * columns_at_once;
+      const size_t end = std::min(columns, begin + columns_at_once);
+      for (size_t strip = 0; strip < rows; strip += kStrip) {
+        for (size_t column = begin; column < end; ++column) {
+          for (size_t row = strip; row < std::min(rows, strip + kStrip); ++row) {
+            values[column * rows + row] = stored[row * columns + column];
+          }
         }
       }
-    }
+    });
     return values;
   });
   return weight;
@@ -317,7 +325,7 @@ LinearSpec ModelTensors::stacked(const PartNames& names, uint32_t count, uint32_
   all.weight = weight_of(*weight, rows, inputs);
   if (!are_inputs_first) return all;
   change_load(all.weight, [rows, outputs, inputs](const auto& stored) {
-    auto values = stored;
+    std::vector values(stored.begin(), stored.end());
     for (size_t row = 0; row < rows; ++row) {
       const size_t begin = row / outputs * outputs * inputs + row % outputs;
       for (size_t i = 0; i < inputs; ++i) values[row * inputs + i] = stored[begin + i * outputs];
@@ -340,7 +348,7 @@ NormSpec ModelTensors::norm(const std::string& name, uint32_t features, double e
 WeightRef ModelTensors::tied(const std::vector<std::string>& names, uint32_t rows,
                              uint32_t columns) {
   std::optional<WeightRef> first;
-  std::vector<float> values;  // of the first, once there is another
+  Floats values;  // of the first, once there is another
   for (const std::string& name : names) {
     if (!has(name)) continue;
     const WeightRef weight = matrix(name, rows, columns);
@@ -369,7 +377,7 @@ LinearSpec ModelTensors::convolution(const std::string& name, uint32_t outputs, 
   if (tensor == nullptr) return linear;
   linear.weight = weight_of(*tensor, outputs, places * inputs);
   change_load(linear.weight, [=](const auto& stored) {
-    auto values = stored;
+    std::vector values(stored.begin(), stored.end());
     for (size_t i = 0; i < values.size(); ++i) {
       const size_t place = i % places, input = i / places % inputs, output = i / places / inputs;
       values[(output * places + place) * inputs + input] = stored[i];

@@ -79,7 +79,7 @@ QuantizedMatrix load_as(const WeightRef& weight, TensorType type) {
 }
 
 ScaleChange change_of_scales(const WeightRef& weight) {
-  const std::vector<float> before = weight.load();
+  const Floats before = weight.load();
   const QuantizedMatrix matrix = weight.load_quantized();
   const size_t block = matrix.values.size() / matrix.scales.size();
   ScaleChange change;

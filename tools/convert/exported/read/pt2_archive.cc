@@ -371,13 +371,13 @@ Array ExportedProgram::load(const ExportedInput& input) const {
   const StoredTensor& stored = tensor(input);
   const ExportedValue& value = values[input.value];
   if (!stored.load_f64 && is_real(value.type)) {
-    return Array::of_floats(value.shape(), stored.load(), value.type);
+    return Array::of_floats(value.shape(), stored.load().copy(), value.type);
   }
   std::vector<double> numbers;
   if (stored.load_f64) {
     numbers = stored.load_f64();
   } else {
-    const std::vector<float> floats = stored.load();
+    const Floats floats = stored.load();
     numbers.assign(floats.begin(), floats.end());
   }
   if (is_complex(value.type)) {

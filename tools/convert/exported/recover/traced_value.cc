@@ -16,9 +16,9 @@
 namespace arenite::convert {
 namespace {
 
-template <typename T>
-std::vector<T> finite(std::vector<T> values, const std::string& name) {
-  if (std::ranges::all_of(values, [](T value) { return std::isfinite(value); })) return values;
+template <typename Values>
+Values finite(Values values, const std::string& name) {
+  if (std::ranges::all_of(values, [](auto value) { return std::isfinite(value); })) return values;
   throw InputError("tensor {} has infinities or NaN; expected finite weights", quote(name));
 }
 

@@ -332,7 +332,8 @@ def image_shape(config, settings):
     if isinstance(size, dict):
         size = [size.get(side, size.get("shortest_edge", 224)) for side in ("height", "width")]
     sides = size if isinstance(size, (list, tuple)) else (size, size)
-    return [1, nested(config, ["num_channels"], 3), *sides]
+    frames = [config.num_frames] if hasattr(config, "num_frames") else []  # of a video
+    return [1, *frames, nested(config, ["num_channels"], 3), *sides]
 
 
 class Inputs:
@@ -361,6 +362,8 @@ class Inputs:
             self.shapes[main] = [1, config.num_mel_bins, 2 * config.max_source_positions]
         elif main == "input_values" and hasattr(config, "num_mel_bins"):
             self.shapes[main] = [1, config.max_length, config.num_mel_bins]
+        elif main == "past_values" and hasattr(config, "num_input_channels"):
+            self.shapes[main] = [1, config.context_length, config.num_input_channels]
         elif main == "input_values":
             self.most[main] = context or SAMPLES
             if settings.get("do_normalize"):

@@ -153,10 +153,10 @@ struct QuantizedForm {
 
 struct StoredTensor {
   std::string name;
-  std::string type;                          // the format's name: "BF16", "Q8_0"
-  bool is_real = true;                       // false: integers or bool, so not weights
-  std::vector<uint64_t> shape;               // outermost dimension first
-  std::function<Floats()> load;              // row-major; owns its file
+  std::string type;              // the format's name: "BF16", "Q8_0"
+  bool is_real = true;           // false: integers or bool, so not weights
+  std::vector<uint64_t> shape;   // outermost dimension first
+  std::function<Floats()> load;  // row-major; owns its file
   std::string file;
   // Loads the elements as double, if rounding to float32 may change them; else empty.
   std::function<std::vector<double>()> load_f64{};

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -55,6 +56,37 @@ TEST(OwnText, IsReproducibleAndWithoutRepeatedTexts) {
   std::set<TokenId> starts;
   for (const auto& one : ids) starts.insert(one[0]);
   EXPECT_GT(starts.size(), 20u);
+}
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// The last token of a text is not read again.
+TEST(OwnText, PassesTheInputsOfTheTextsThatAreNotHeldOut) {
+  const AlignedBytes file = test::make_decoder_model(test::all_decoders().front());
+  MeanSquares written(file), of_fitted(file), of_held_out(file);
+  const CalibrationSet set = write_own_text(
+      file, kOwnTokensMin,
+      [&](uint32_t tensor, const ConstMatrix& inputs) { written.add(tensor, inputs); });
+  const auto run = [&](const std::vector<ModelInput>& texts, MeanSquares& squares) {
+    for_each_input(file, texts, [&](uint32_t tensor, const ConstMatrix& inputs) {
+      squares.add(tensor, inputs);
+    });
+  };
+  run(set.fitted, of_fitted);
+  run(set.held_out, of_held_out);
+  const auto found = written.values(), fitted = of_fitted.values(), held_out = of_held_out.values();
+  double difference = 0.0, difference_of_held_out = 0.0;
+  for (size_t tensor = 0; tensor < found.size(); ++tensor) {
+    ASSERT_EQ(found[tensor].size(), fitted[tensor].size());
+    EXPECT_NEAR(sum_of(found[tensor]), sum_of(fitted[tensor]), 0.02 * sum_of(fitted[tensor]));
+    for (size_t i = 0; i < found[tensor].size(); ++i) {
+      difference += std::fabs(found[tensor][i] - fitted[tensor][i]);
+      difference_of_held_out += std::fabs(found[tensor][i] - held_out[tensor][i]);
+    }
+  }
+  EXPECT_LT(difference, 0.5 * difference_of_held_out);
 }
 
 TEST(OwnText, OnlyDecodersWrite) {

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <stdexcept>
+#include <vector>
 
 namespace arenite::convert {
 namespace {
@@ -44,6 +47,22 @@ TEST(ThreadPool, RunsInlineOnOneThread) {
   ThreadPool pool(1);
   EXPECT_EQ(pool.parallel_for().threads, 1u);
   EXPECT_EQ(pool.parallel_for().run, nullptr);
+}
+
+TEST(OnAllCores, DoesEachTaskOnceAlsoWithinATask) {
+  std::vector<std::atomic<int>> done(12);
+  on_all_cores(3, [&](uint32_t task) {
+    on_all_cores(4, [&](uint32_t inner) { ++done[4 * task + inner]; });
+  });
+  for (const auto& count : done) EXPECT_EQ(count, 1);
+}
+
+TEST(OnAllCores, RethrowsWhatATaskThrows) {
+  const auto fails = [](uint32_t task) {
+    if (task == 2) throw std::runtime_error("task 2");
+  };
+  EXPECT_THROW(on_all_cores(4, fails), std::runtime_error);
+  EXPECT_NO_THROW(on_all_cores(2, fails));
 }
 
 }  // namespace

@@ -96,6 +96,19 @@ TEST(TokenizerRules, SplitCharactersOfBytePairsOnly) {
                  {"tokenizer.splits", "is invalid", second});
 }
 
+// Parts are split once: a second list of them would take the place of the first.
+TEST(TokenizerRules, LetOneStepBeginParts) {
+  const auto twice = [] {
+    return ModelSurgery(model_with(byte_spec({}, {{kGpt2}, {kGpt2}})).span());
+  };
+  const uint32_t second = 1 + (list_of(twice(), kSplits)->size() - 1) / 2;
+  EXPECT_TRUE(Model::load(changed(twice(), put(kSplits, 1, format::kPartsFollow)).file()).ok());
+  expect_refusal(changed(changed(twice(), put(kSplits, 1, format::kPartsFollow)),
+                         put(kSplits, second, format::kPartsFollow))
+                     .file(),
+                 {"tokenizer.splits", "is invalid", second});
+}
+
 TEST(TokenizerRules, LimitTheNameOfASpecialToken) {
   EXPECT_TRUE(Model::load(file_with_special(format::kSpecialBytesMax).file()).ok());
   expect_refusal(file_with_special(format::kSpecialBytesMax + 1).file(),

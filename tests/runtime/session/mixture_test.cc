@@ -145,6 +145,9 @@ TEST(MixtureFiles, WithOtherNumbersOrShapesAreRefused) {
         p.ops[op].body.views[format::kOutput].width = 2 * kChosen + 1;
       },
       "ops.output", "wrong width");
+  expect_refused(  // three are chosen
+      "up", [](Program& p, uint32_t op) { p.ops[op].body.numbers[format::ExpertsOp::kCount] = 2; },
+      "ops.ids", "wrong width");
   expect_refused(
       "up", [](Program& p, uint32_t op) { p.ops[op].body.numbers[0] = 4096; }, "ops.tensor",
       "does not exist");

@@ -23,7 +23,8 @@ constexpr uint32_t kSideBySide = 32;    // texts: a step reads all weights, what
 constexpr uint32_t kHeldOut = 6;        // of these, the last ones
 constexpr uint32_t kTextsOfTask = 8;    // that are sampled together
 constexpr uint64_t kStepsPerToken = 2;  // at most: texts may end as soon as they begin
-constexpr uint32_t kStarts = 64;        // tokens that texts begin with, of a model that knows none
+constexpr uint64_t kExactArenaMax = uint64_t{128} << 20;  // bytes of a session
+constexpr uint32_t kStarts = 64;  // tokens that texts begin with, of a model that knows none
 
 // Returns the first token of each generated text. A bos token that is also an end token may exist
 // only because configs require one, or may separate texts, as in GPT-2. In that case only every
@@ -44,15 +45,16 @@ Sampler sampler_of(uint64_t seed) {
   return *Sampler::create(options);
 }
 
-// Keys and values of many texts are large; as int8 they change which tokens are drawn, but not how
-// plausible these are.
-SessionOptions several_texts(uint32_t positions) {
+// Keys and values of many texts may be large; as int8 they change which tokens are drawn, but not
+// how plausible these are.
+SessionOptions several_texts(const Model& model, uint32_t positions) {
   SessionOptions options;
   options.positions_max = positions;
   options.sequences_max = kSideBySide;
   options.tokens_max = kSideBySide;
-  options.kv_cache = KvType::kInt8;
   options.parallel = all_cores();
+  const Result<ArenaPlan> plan = plan_arena(model, options);
+  if (!plan.ok() || plan->total_bytes > kExactArenaMax) options.kv_cache = KvType::kInt8;
   return options;
 }
 
@@ -69,7 +71,7 @@ class Writer {
         tokens_(tokens),
         limit_(text_tokens_max(model_, tokens)),
         starts_(starts_of(model_)),
-        session_(model_, several_texts(limit_)) {
+        session_(model_, several_texts(model_, limit_)) {
     if (const Result<Tokenizer> tokenizer = Tokenizer::of(model_); tokenizer.ok()) {
       tokenizer_ = *tokenizer;
       has_tokenizer_ = true;

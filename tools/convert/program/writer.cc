@@ -194,9 +194,8 @@ void repack(const WeightView& weights, Packing packing, std::span<std::byte> pac
     return;
   }
   assert(weights.packing.type == packing.type);
-  for_each_row(weights.rows, weights.columns, packing, packed, [&](uint32_t row, std::byte* panel) {
-    repack_row(weights, row, packing, panel);
-  });
+  for_each_row(weights.rows, weights.columns, packing, packed,
+               [&](uint32_t row, std::byte* panel) { repack_row(weights, row, packing, panel); });
 }
 
 // Checks that loaded weights have the size of the tensor, since packing relies on it.

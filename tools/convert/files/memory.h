@@ -63,9 +63,7 @@ class Floats {
   auto end() const { return values_.end(); }
   float operator[](size_t index) const { return values_[index]; }
   std::vector<float> copy() const { return {begin(), end()}; }
-  friend bool operator==(const Floats& a, std::span<const float> b) {
-    return std::ranges::equal(a, b);
-  }
+  friend bool operator==(const Floats& a, const Floats& b) { return std::ranges::equal(a, b); }
 
  private:
   std::shared_ptr<const void> owner_;

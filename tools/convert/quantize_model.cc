@@ -164,35 +164,15 @@ class Quantizer {
     return tensors;
   }
 
-  // Compensates what GPTQ is for, and weights the errors of the rest by their inputs.
-  void round_all(InputStatistics& inputs) {
-    const std::vector<uint32_t> tensors = compensated();
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      report_progress(kRounding, static_cast<double>(i) / static_cast<double>(tensors.size()));
-      const Hessian hessian = inputs.take_hessian(tensors[i]);
-      const auto layer = layers_.extract(tensors[i]);
-      for (const ValueId value : layer.mapped()) round(value, tensors[i], {}, &hessian);
-    }
-    round_by(inputs.mean_squares());
-  }
-
-  // Runs the float32 model over a calibration text first.
-  void round_all(const AlignedBytes& file, const CalibrationSet& set) {
-    const std::vector<uint32_t> compensated = this->compensated();
-    MeanSquares squares(file);
-    const auto add = [&](uint32_t tensor, const ConstMatrix& inputs) {
-      if (layers_.contains(tensor)) squares.add(tensor, inputs);
-    };
-    if (compensated.empty()) {
-      for_each_input(file, set.fitted, add,
-                     [](double share) { report_progress("measuring inputs of matrices", share); });
-    }
+  // Compensates what GPTQ is for, and weights the errors of the rest by their inputs. `known` are
+  // the inputs of compensated() over the set's sequences, or of the first of them.
+  void round_all(const AlignedBytes& file, const CalibrationSet& set,
+                 std::optional<InputStatistics> known) {
     const auto compensate = [&](uint32_t tensor, const Hessian& hessian) {
       const auto layer = layers_.extract(tensor);
       for (const ValueId value : layer.mapped()) round(value, tensor, {}, &hessian);
     };
-    for_each_hessian(file, set.fitted, compensated, compensate, add);
-    round_by(squares.values());
+    round_by(for_each_hessian(file, set.fitted, compensated(), compensate, std::move(known)));
   }
 
  private:
@@ -342,13 +322,12 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
   }
   result.reference = write_model(program, {best_kernels().target});
   Quantizer quantizer(graph, program, result, known);
-  std::optional<InputStatistics> inputs;  // of the text that the model generates
+  std::optional<InputStatistics> inputs;  // of a text that the model generates
   if (!known.has_read) {
     const std::vector<uint32_t> compensated = quantizer.compensated();
     const bool is_long = known.tries_types || !compensated.empty();
-    const bool fits = InputStatistics::bytes(result.reference, compensated) <= kHessianBytesMax;
     UseInputs use;
-    if (fits) {
+    if (!calibration.is_off && calibration.files.empty()) {
       inputs.emplace(result.reference, compensated);
       use = [&](uint32_t tensor, const ConstMatrix& rows) { inputs->add(tensor, rows); };
     }
@@ -356,15 +335,12 @@ Quantization quantize_weights(Graph& graph, const std::string& name,
         result.reference, calibration,
         is_long ? tokens_for_hessians(result.reference) : kOwnTokensOfSquares, use, known.notes);
     known.has_read = true;
-    if (!known.calibration || !calibration.files.empty()) inputs.reset();
   }
   result.calibration = known.calibration;
   result.notes.insert(result.notes.begin(), known.notes.begin(), known.notes.end());
   if (!quantizer.has_work()) return result;
-  if (inputs) {
-    quantizer.round_all(*inputs);
-  } else if (result.calibration) {
-    quantizer.round_all(result.reference, *result.calibration);
+  if (result.calibration) {
+    quantizer.round_all(result.reference, *result.calibration, std::move(inputs));
   } else {
     quantizer.round_all();
   }

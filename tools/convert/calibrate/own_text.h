@@ -3,9 +3,9 @@
 // step for all of them takes little longer than a step for one; the inputs of linear layers are
 // observed meanwhile, so that the text need not be run again.
 //
-//   InputStatistics inputs(file, {tensor});
-//   const CalibrationSet set = write_own_text(file, kOwnTokens, inputs.observer());
-//   inputs.hessian(tensor)    // of the texts that are not held out
+//   InputStatistics inputs(file, tensors);
+//   const auto add = [&](uint32_t tensor, const ConstMatrix& rows) { inputs.add(tensor, rows); };
+//   const CalibrationSet set = write_own_text(file, kOwnTokens, add);
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,8 @@ namespace {
 // logits over a large vocabulary take little memory.
 constexpr uint32_t kChunkTokens = 128;
 
+constexpr const char* kMeasuring = "measuring inputs of matrices";
+
 uint32_t chunk_of(const Model& model, const InputTokens& positions) {
   const uint32_t all = positions[last_input(model)];
   return is_stepped(model) ? std::min(kChunkTokens, all) : all;
@@ -141,20 +143,16 @@ std::vector<std::vector<double>> MeanSquares::values() const {
   return means;
 }
 
-InputStatistics::InputStatistics(const AlignedBytes& file, const std::vector<uint32_t>& compensated)
+InputStatistics::InputStatistics(const AlignedBytes& file, std::span<const uint32_t> tensors,
+                                 uint64_t bytes_max)
     : squares_(file) {
   const format::ModelReader reader(file.span());
-  for (const uint32_t tensor : compensated) {
-    hessians_.try_emplace(tensor, reader.tensor(tensor).inputs);
+  for (const uint32_t tensor : tensors) {
+    const uint32_t inputs = reader.tensor(tensor).inputs;
+    if (!hessians_.empty() && bytes_ + Hessian::bytes(inputs) > bytes_max) break;
+    bytes_ += Hessian::bytes(inputs);
+    hessians_.try_emplace(tensor, inputs);
   }
-}
-
-uint64_t InputStatistics::bytes(const AlignedBytes& file,
-                                const std::vector<uint32_t>& compensated) {
-  const format::ModelReader reader(file.span());
-  uint64_t bytes = 0;
-  for (const uint32_t tensor : compensated) bytes += Hessian::bytes(reader.tensor(tensor).inputs);
-  return bytes;
 }
 
 void InputStatistics::add(uint32_t tensor, const ConstMatrix& inputs) {
@@ -170,42 +168,41 @@ Hessian InputStatistics::take_hessian(uint32_t tensor) {
   return std::move(hessians_.extract(tensor).mapped());
 }
 
-void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
-                      const std::vector<uint32_t>& tensors,
-                      const std::function<void(uint32_t tensor, const Hessian& hessian)>& use,
-                      const UseInputs& also, uint64_t bytes_max) {
+std::vector<std::vector<double>> for_each_hessian(
+    const AlignedBytes& file, const std::vector<ModelInput>& sequences,
+    std::span<const uint32_t> tensors,
+    const std::function<void(uint32_t tensor, const Hessian& hessian)>& use,
+    std::optional<InputStatistics> known, uint64_t bytes_max) {
   const format::ModelReader reader(file.span());
-  const auto bytes_of = [&](uint32_t tensor) {
-    return Hessian::bytes(reader.tensor(tensor).inputs);
+  const auto half_of = [&](uint32_t tensor) {
+    return 0.5 * static_cast<double>(Hessian::bytes(reader.tensor(tensor).inputs));
   };
   double all = 0.0, done = 0.0;
-  for (const uint32_t tensor : tensors) all += static_cast<double>(bytes_of(tensor));
-  for (size_t begin = 0; begin < tensors.size();) {
-    std::map<uint32_t, Hessian> hessians;
-    uint64_t bytes = 0;
-    const bool is_first = begin == 0;
-    size_t end = begin;
-    for (; end < tensors.size(); ++end) {
-      if (end > begin && bytes + bytes_of(tensors[end]) > bytes_max) break;
-      bytes += bytes_of(tensors[end]);
-      hessians.try_emplace(tensors[end], reader.tensor(tensors[end]).inputs);
+  for (const uint32_t tensor : tensors) all += 2.0 * half_of(tensor);
+  const bool has_none = tensors.empty();
+  std::vector<std::vector<double>> squares;
+  do {
+    std::optional<InputStatistics> inputs = std::exchange(known, std::nullopt);
+    if (!inputs) {
+      inputs.emplace(file, tensors, bytes_max);
+      for_each_input(
+          file, sequences,
+          [&](uint32_t tensor, const ConstMatrix& rows) { inputs->add(tensor, rows); },
+          [&](double share) {
+            const double half = 0.5 * static_cast<double>(inputs->bytes());
+            report_progress(has_none ? kMeasuring : kRounding,
+                            has_none ? share : (done + share * half) / all);
+          });
     }
-    const double half = 0.5 * static_cast<double>(bytes);
-    for_each_input(
-        file, sequences,
-        [&](uint32_t tensor, const ConstMatrix& inputs) {
-          const auto found = hessians.find(tensor);
-          if (found != hessians.end()) found->second.add(inputs);
-          if (is_first && also) also(tensor, inputs);
-        },
-        [&](double share) { report_progress(kRounding, (done + share * half) / all); });
-    done += half;
-    for (; begin < end; ++begin) {
+    done += 0.5 * static_cast<double>(inputs->bytes());
+    if (squares.empty()) squares = inputs->mean_squares();
+    for (; inputs->hessians() != 0; tensors = tensors.subspan(1)) {
       report_progress(kRounding, done / all);
-      use(tensors[begin], hessians.at(tensors[begin]));
-      done += 0.5 * static_cast<double>(bytes_of(tensors[begin]));
+      use(tensors[0], inputs->take_hessian(tensors[0]));
+      done += half_of(tensors[0]);
     }
-  }
+  } while (!tensors.empty());
+  return squares;
 }
 
 }  // namespace arenite::convert

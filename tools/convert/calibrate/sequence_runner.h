@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "arenite/session.h"
@@ -100,39 +102,42 @@ class MeanSquares {
   std::vector<uint64_t> rows_;
 };
 
+// Limits the memory of the Hessians that are accumulated in one run.
+inline constexpr uint64_t kHessianBytesMax = uint64_t{384} << 20;
+
 // Hessians of some tensors, and mean squares of the inputs of the others.
 class InputStatistics {
  public:
-  // REQUIRES: `compensated` are tensors of linear ops.
-  InputStatistics(const AlignedBytes& file, const std::vector<uint32_t>& compensated);
-
-  // Returns the memory of the Hessians.
-  static uint64_t bytes(const AlignedBytes& file, const std::vector<uint32_t>& compensated);
+  // Has the Hessians of the first of `tensors`: as many as fit in `bytes_max`, at least one.
+  InputStatistics(const AlignedBytes& file, std::span<const uint32_t> tensors,
+                  uint64_t bytes_max = kHessianBytesMax);
 
   void add(uint32_t tensor, const ConstMatrix& inputs);
-  // Returns the Hessian of one of `compensated`, and forgets it.
+  size_t hessians() const { return hessians_.size(); }  // that were not taken
+  uint64_t bytes() const { return bytes_; }             // of all Hessians
   Hessian take_hessian(uint32_t tensor);
+  // Returns [tensors][inputs]; empty for tensors with a Hessian and for those that no linear op
+  // multiplies by.
   std::vector<std::vector<double>> mean_squares() const { return squares_.values(); }
 
  private:
   std::map<uint32_t, Hessian> hessians_;
+  uint64_t bytes_ = 0;
   MeanSquares squares_;
 };
 
 // Name of the conversion stage (progress.h) that computes Hessians.
 inline constexpr const char* kRounding = "rounding the weights";
 
-// Limits the memory of the Hessians that are accumulated in one run.
-inline constexpr uint64_t kHessianBytesMax = uint64_t{384} << 20;
-
 // Passes the Hessian of each of `tensors`, in their order, to `use`, accumulated over all
 // sequences. A Hessian has no rows if no linear op multiplies by its tensor. Each run over the
-// sequences accumulates as many Hessians as fit in `bytes_max`, at least one. Passes all inputs of
-// the first run to `also`. Reports progress of kRounding: half of a run is the sequences, half is
-// `use`.
-void for_each_hessian(const AlignedBytes& file, const std::vector<ModelInput>& sequences,
-                      const std::vector<uint32_t>& tensors,
-                      const std::function<void(uint32_t tensor, const Hessian& hessian)>& use,
-                      const UseInputs& also = {}, uint64_t bytes_max = kHessianBytesMax);
+// sequences accumulates as many Hessians as fit in `bytes_max`; `known` takes the place of the
+// first run. Returns the mean squares of the first run, also if there are no tensors. Reports
+// progress of kRounding: half of a run is the sequences, half is `use`.
+std::vector<std::vector<double>> for_each_hessian(
+    const AlignedBytes& file, const std::vector<ModelInput>& sequences,
+    std::span<const uint32_t> tensors,
+    const std::function<void(uint32_t tensor, const Hessian& hessian)>& use,
+    std::optional<InputStatistics> known = {}, uint64_t bytes_max = kHessianBytesMax);
 
 }  // namespace arenite::convert

@@ -10,7 +10,7 @@ namespace arenite::format {
 
 // Increased whenever the meaning of a file changes. The verifier refuses files with another
 // version.
-inline constexpr uint32_t kFormatVersion = 13;
+inline constexpr uint32_t kFormatVersion = 14;
 
 inline constexpr char kFileIdentifier[] = "ARNT";     // at byte 4, where FlatBuffers puts it
 inline constexpr uint32_t kFooterMagic = 0x454E5241;  // "ARNE"

@@ -87,6 +87,7 @@ constexpr FieldRow kModelFields[] = {
     {FieldKind::kList, sizeof(uint32_t)},     // taken_rows
     {FieldKind::kList, sizeof(uint32_t)},     // tokens_steps
     {FieldKind::kList, sizeof(uint32_t)},     // suppressed
+    {FieldKind::kInline, sizeof(uint32_t)},   // samples
 };
 constexpr FieldRow kSoundFields[] = {
     inline_struct<SoundNumbers>(),  // numbers
@@ -103,7 +104,7 @@ constexpr FieldRow kNumberListFields[] = {list_of<uint32_t>()};  // values
 // Fields of a model from this one on may be missing; the other tables have fewer, all required.
 constexpr size_t kFirstOptional = 21;
 static_assert(number_of_field(kFirstOptional) == Model::VT_TOKENIZER);
-static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_SUPPRESSED &&
+static_assert(number_of_field(std::size(kModelFields) - 1) == Model::VT_SAMPLES &&
               number_of_field(std::size(kSoundFields) - 1) == Sound::VT_TABLES &&
               number_of_field(std::size(kTokenizerFields) - 1) == Tokenizer::VT_LISTS &&
               number_of_field(std::size(kNumberListFields) - 1) == NumberList::VT_VALUES);

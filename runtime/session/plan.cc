@@ -123,11 +123,6 @@ Status place_parts(const ArenaFormula& formula, uint32_t inputs, const AxisRows&
   layout.plan = {bytes(sizes.session_bytes), bytes(sizes.kv_cache_bytes),
                  bytes(sizes.activation_bytes), bytes(sizes.scratch_bytes),
                  bytes(sizes.total_bytes)};
-  size_t offset = layout.plan.session_bytes + layout.plan.kv_cache_bytes;
-  for (uint32_t i = 0; i < layout.axes; ++i) {
-    layout.activation_offset[i] = offset;
-    offset += size_t{layout.rows_max[i]} * formula.axes[i].activations;
-  }
   layout.threads_offset = layout.scratch_offset() + bytes(sizes.scratch_bytes_of_rows);
   layout.scratch_bytes_per_thread = bytes(sizes.scratch_bytes_per_thread);
   return Status::kOk;

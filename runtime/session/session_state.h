@@ -43,14 +43,15 @@ struct ArenaLayout : InputSizes {
   bool all_rows = false;  // kAsked axes have all rows; else the last one per sequence
   uint8_t axes = 1;
   TensorType kv_type : 8 = TensorType::kF32;
-  bool has_blocks = false;                  // some ops run over blocks of rows
-  uint8_t areas[kAxesMax] = {};             // ModelReader::area_of each axis
-  AxisRows rows_max = {};                   // rows of each axis in one call
-  ArenaPlan plan = {};                      // the parts are in the order of its members
-  size_t activation_offset[kAxesMax] = {};  // bytes, per axis
-  size_t threads_offset = 0;                // bytes; where the scratch of threads starts
+  bool has_blocks = false;       // some ops run over blocks of rows
+  uint8_t areas[kAxesMax] = {};  // ModelReader::area_of each axis
+  AxisRows rows_max = {};        // rows of each axis in one call
+  ArenaPlan plan = {};           // the parts are in the order of its members
+  size_t threads_offset = 0;     // bytes; where the scratch of threads starts
   size_t scratch_bytes_per_thread = 0;
 
+  // Offset of the rows of the first axis; those of the others follow.
+  size_t activation_offset() const { return plan.session_bytes + plan.kv_cache_bytes; }
   // Offset of the scratch that all threads share.
   size_t scratch_offset() const { return plan.total_bytes - plan.scratch_bytes; }
 };
@@ -154,6 +155,8 @@ struct SessionState : Session {
   // Returns the columns of an activation slot, for all its rows in this step; no data if the view
   // is absent.
   Matrix activation(const format::ColumnView& view);
+  // Where the rows of an axis begin.
+  std::byte* activations(uint32_t axis);
 
   // Returns a view of a tensor in the file; no data if it is absent.
   WeightView tensor(uint32_t index) const {

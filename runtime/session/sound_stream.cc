@@ -45,7 +45,7 @@ struct SoundStream::Parts {
     const uint32_t sequences = state.layout.sequences_max;
     const size_t bytes = state.reader.sound_bytes();
     const auto all = static_cast<size_t>(history_bytes(formula, sequences).value());
-    std::byte* const begin = state.arena() + state.layout.activation_offset[0] - all;
+    std::byte* const begin = state.arena() + state.layout.activation_offset() - all;
     return reinterpret_cast<float*>(begin + (formula.history_bytes - bytes) * sequences +
                                     sequence * bytes);
   }

@@ -39,12 +39,21 @@ Status check_sequence(const SessionState& state, uint32_t sequence, Diagnostic* 
 
 }  // namespace
 
+std::byte* SessionState::activations(uint32_t axis) {
+  std::byte* begin = arena() + layout.activation_offset();
+  for (uint32_t i = 0; i < axis; ++i) {
+    begin += size_t{layout.rows_max[i]} *
+             reader.formula(ModelAccess::packed_index(model)).axes[i].activations;
+  }
+  return begin;
+}
+
 Matrix SessionState::activation(const format::ColumnView& view) {
   if (view.width == 0) return {};
   const format::SlotView& slot = reader.slot(view.slot);
   const uint32_t axis = reader.axis_of(view);
   const uint32_t area = linked(Need::kJoin) ? layout.areas[axis] : axis;
-  auto* const data = reinterpret_cast<float*>(arena() + layout.activation_offset[area]);
+  auto* const data = reinterpret_cast<float*>(activations(area));
   const SequenceRows& last = sequences(rows_of_block(axis)).back();
   Matrix matrix = {data + size_t{layout.rows_max[area]} * slot.offset + view.column,
                    last.row_begin + last.rows, view.width, slot.width};
@@ -81,7 +90,7 @@ RowHistory SessionState::history(const format::OpView& op) {
   if (rows == 0) return {};
   const Checked bytes =
       history_bytes(reader.formula(ModelAccess::packed_index(model)), layout.sequences_max);
-  std::byte* data = arena() + layout.activation_offset[0] - static_cast<size_t>(bytes.value());
+  std::byte* data = arena() + layout.activation_offset() - static_cast<size_t>(bytes.value());
   for (const format::OpView* before = &reader.op(0); before != &op; ++before) {
     if (kFunctionsLinked && !causal(of_op(*before))) continue;
     data += layout.sequences_max * static_cast<size_t>(reader.history_bytes(*before).value());

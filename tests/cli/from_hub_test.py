@@ -75,6 +75,47 @@ def check_values(arenite, folder):
     assert re.match(r"(calm|worn|broken) +\d\d\.\d\d %", done.stdout), done.stdout + done.stderr
 
 
+def write_sound(path, seconds):
+    """The samples that make_from_hub.py lets transformers hear."""
+    numbers = [((i * (i // 16 + 300) + 32768) % 65536 - 32768) >> 2
+               for i in range(int(seconds * 16000))]
+    path.write_bytes(struct.pack(f"<{len(numbers)}h", *numbers))
+
+
+def check_speech(arenite, folder):
+    """A wav2vec2 writes what transformers writes; long sound is heard in windows."""
+    source = DATA / "from_hub/speech"
+    for name, context in (("whole", 160000), ("windows", 16000)):
+        done = run(arenite, "convert", source, "-o", f"{name}.arn", "--context", context,
+                   folder=folder)
+        assert done.returncode == 0, done.stderr
+
+    def hear(model, *options):
+        done = run(arenite, "transcribe", model, "--sound", "x.raw", *options, folder=folder)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for case in json.loads((DATA / "from_hub/heard.json").read_text()):
+        write_sound(folder / "x.raw", case["seconds"])
+        assert hear("whole.arn") == case["text"] + "\n", (hear("whole.arn"), case)
+        facts = json.loads(hear("whole.arn", "--json"))
+        assert [part["text"] for part in facts["segments"]] == case["text"].split(), facts
+        ends = [end for part in facts["segments"] for end in (part["begin"], part["end"])]
+        assert ends == sorted(ends) and ends[-1] <= case["seconds"], ends
+    # The last sound: its windows of a second overlap by a third of them.
+    heard = [part["end"] for part in json.loads(hear("windows.arn", "--json"))["segments"]]
+    assert heard == sorted(set(heard)) and 2.4 < heard[-1] <= 2.6, heard
+    inspected = run(arenite, "inspect", "whole.arn", folder=folder).stdout
+    assert "16000 samples a second, each sound normalized" in inspected, inspected
+    for option, value in (("--language", ["en"]), ("--translate", [])):
+        done = run(arenite, "transcribe", "whole.arn", "--sound", "x.raw", option, *value,
+                   folder=folder)
+        assert done.returncode == 1 and f"{option}: the model knows one" in done.stderr, done.stderr
+    done = run(arenite, "convert", source / "model.pt2", "-o", "m.arn", "--tokenizer",
+               DATA / "from_hub/classifier", folder=folder)
+    assert done.returncode == 1 and "no decoder of type CTC" in done.stderr, done.stderr
+
+
 def edited(**fields):
     """Replaces fields of facts.json; None removes one."""
     def edit(folder):
@@ -169,7 +210,7 @@ def check_advice(arenite, folder):
 
 
 def main(arenite):
-    for check in (check_values, check_context, check_mistakes, check_advice):
+    for check in (check_values, check_speech, check_context, check_mistakes, check_advice):
         with tempfile.TemporaryDirectory() as folder:
             check(arenite, pathlib.Path(folder))
 

@@ -95,7 +95,7 @@ std::string parameters(const format::ModelReader& reader, bool declared) {
       reader.kv_cache() == TensorType::kInt8 ? "kInt8" : "kF32", others(reader, true));
 }
 
-std::string coefficients(const ArenaFormula& formula) {
+std::string coefficients(const ArenaFormula& formula, size_t axis_count) {
   std::string groups;
   for (uint32_t i = 0; i < formula.group_count; ++i) {
     const CacheGroup& group = formula.groups[i];
@@ -107,7 +107,7 @@ std::string coefficients(const ArenaFormula& formula) {
         group.int8.per_page);
   }
   std::string axes;
-  for (const AxisBytes& axis : formula.axes) {
+  for (const AxisBytes& axis : std::span(formula.axes).first(axis_count)) {
     axes += fmt::format("{}{{{}u, {}u}}", axes.empty() ? "" : ", ", axis.activations, axis.scratch);
   }
   return fmt::format(
@@ -146,7 +146,7 @@ std::string formula_of_target(const std::string& identifier, const format::Model
       "      {0}_arena_formula, {4}_axes,\n"
       "      {{positions, tokens, sequences, {3}, threads, kv_type{5}}});\n"
       "}}\n",
-      prefix, coefficients(reader.formula(index)), parameters(reader, true),
+      prefix, coefficients(reader.formula(index), reader.axes().size()), parameters(reader, true),
       convert::leaves_rows_open(reader) ? "all_outputs" : "false", identifier, sizes);
 }
 

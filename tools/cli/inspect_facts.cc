@@ -253,6 +253,11 @@ ModelFacts gather_facts(const VerifiedFile& file, const SizeOptions& sizes) {
     facts.tokenizer_kind = tokenizer_kind_name(tokenizer.kind);
     facts.tokenizer_tokens = tokenizer.vocab_size();
   }
+  if (const SoundNumbers* const numbers = reader.sound().numbers) {
+    facts.sound = convert::describe_sound(*numbers);
+  } else if (const auto samples = convert::sample_input(file.bytes()); samples.rate != 0) {
+    facts.sound = convert::describe(samples);
+  }
   if (reader.vocab_size() == 0) facts.input_features = reader.slot(reader.input_slot()).width;
   for (uint32_t i = 0; i < reader.labels(); ++i) facts.labels.emplace_back(reader.label(i));
   facts.has_row_of_sequence =

@@ -110,6 +110,7 @@ struct ModelFacts {
   std::string path;
   format::ModelReader reader;  // for fields that are reported unchanged
   format::Footer footer{};
+  std::string sound;                // how sound becomes the first input; empty: unknown
   std::string tokenizer_kind;       // such as "WordPiece"; empty: no tokenizer
   uint32_t tokenizer_tokens = 0;    // at most the reader's vocab_size
   uint32_t input_features = 0;      // 0: the input is token ids

@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "cli/report_facts.h"
 #include "convert/quantize/quantizers.h"
-#include "convert/sound/sound_parameters.h"
 #include "format/bounds.h"
 
 namespace arenite::tool {
@@ -383,11 +382,8 @@ constexpr auto kModelPart = part(
     Fact("vocab_size", "0: it reads features",
          [](const ModelFacts& f) { return f.reader.vocab_size(); }),
     Fact("tokenizer", "Its kind; empty: none", &ModelFacts::tokenizer_kind),
-    Fact("sound", "Front end that computes the first input's features from samples; empty: unknown",
-         [](const ModelFacts& f) {
-           const SoundNumbers* const numbers = f.reader.sound().numbers;
-           return numbers == nullptr ? std::string() : convert::describe_sound(*numbers);
-         }),
+    Fact("sound", "How samples of sound become the first input; empty: unknown",
+         &ModelFacts::sound),
     Fact("hidden_states", "Hidden states that a hook can read",
          [](const ModelFacts& f) { return f.reader.hidden_states(); }),
     Fact("input_features", "0: it reads tokens", &ModelFacts::input_features),

@@ -14,7 +14,6 @@
 #include "cli/text_table.h"
 #include "convert/files/error.h"
 #include "convert/quantize/quantizers.h"
-#include "convert/sound/sound_parameters.h"
 #include "core/targets.h"
 #include "format/bounds.h"
 
@@ -147,9 +146,7 @@ void add_model(const ModelFacts& facts, TitledLines& out) {
   } else {
     out.add("input", input_text(facts, 0));
   }
-  if (const SoundNumbers* const sound = facts.reader.sound().numbers) {
-    out.add("sound", convert::printable(convert::describe_sound(*sound), 200));
-  }
+  out.add("sound", convert::printable(facts.sound, 200));
   if (!facts.tokenizer_kind.empty()) {
     out.add("tokenizer", facts.tokenizer_kind + ", " + counted(facts.tokenizer_tokens, "token"));
   }

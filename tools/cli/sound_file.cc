@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -119,22 +120,37 @@ convert::NpyArray read_features(const std::filesystem::path& file, const Model& 
 
 namespace {
 
-// Returns the front end of a model. Throws InputError if the file has none for the input.
-SoundView front_end(const std::string& name, const Model& model, uint32_t input) {
+// Subtracts the mean and divides by the deviation, as Wav2Vec2FeatureExtractor does.
+void normalize(std::vector<float>& samples) {
+  constexpr double kVarianceAdded = 1e-7;
+  double sum = 0.0, squares = 0.0;
+  for (const float sample : samples) sum += sample;
+  const double mean = sum / static_cast<double>(samples.size());
+  for (const float sample : samples) squares += (sample - mean) * (sample - mean);
+  const double deviation =
+      std::sqrt(squares / static_cast<double>(samples.size()) + kVarianceAdded);
+  for (float& sample : samples) sample = static_cast<float>((sample - mean) / deviation);
+}
+
+// Returns the samples per second that a model takes. Throws InputError if the file does not say how
+// sound becomes the input.
+uint32_t rate_of(const std::string& name, const Model& model, uint32_t input) {
   const format::ModelReader reader = ModelAccess::reader(model);
   const SoundView view = reader.sound();
-  if (view.numbers == nullptr || input != 0) {
+  const uint32_t rate = convert::sample_input(model.file()).rate;
+  if ((view.numbers == nullptr && rate == 0) || input != 0) {
     throw convert::InputError(
         "{}: the model's file does not say how sound becomes features{}: convert it with --sound, "
         "or pass an array of features",
-        name, view.numbers == nullptr ? "" : " of this input");
+        name, input == 0 ? "" : " of this input");
   }
+  if (view.numbers == nullptr) return rate;
   // Model::load makes this check in programs that link verify_sound.
   if (!format::verify_sound(reader, format::Refusal(nullptr))) {
     throw convert::InputError(
         "the model's file is damaged where it says how sound becomes features");
   }
-  return view;
+  return view.numbers->rate;
 }
 
 uint32_t frames_per_token(const Model& model, const SoundNumbers& numbers) {
@@ -142,10 +158,23 @@ uint32_t frames_per_token(const Model& model, const SoundNumbers& numbers) {
   return reader.slot(reader.input_slot()).width / numbers.features();
 }
 
+// Calls fit_length for features. Samples themselves are padded, and never cut.
+size_t fit_to_model(const Model& model, uint32_t input, std::vector<float>& samples) {
+  const InputInfo info = model.input(input);
+  const SoundNumbers* const numbers = ModelAccess::reader(model).sound().numbers;
+  if (numbers != nullptr) {
+    return fit_length(*numbers, info, frames_per_token(model, *numbers), samples);
+  }
+  const uint32_t least = padded_length(info, static_cast<uint32_t>(samples.size()));
+  samples.resize(std::max<size_t>(samples.size(), least));
+  return samples.size();
+}
+
 // Returns features [tokens, width]. REQUIRES: samples of a length that the model takes.
 std::vector<float> rows_of(const std::string& name, const std::vector<float>& samples,
                            const Model& model, uint32_t input) {
   const SoundView view = ModelAccess::reader(model).sound();
+  if (view.numbers == nullptr) return samples;
   const SoundNumbers& numbers = *view.numbers;
   const uint32_t per_token = frames_per_token(model, numbers);
   const uint64_t frames = numbers.frames(samples.size());
@@ -185,38 +214,41 @@ convert::NpyArray array_of(const std::filesystem::path& file, std::vector<float>
                                std::move(turned));
 }
 
-// Reads the samples of a file at the model's rate.
+// Reads the samples of a file at the model's rate, normalized where it takes them so.
 std::vector<float> read_samples(const std::filesystem::path& file, const Model& model,
                                 uint32_t input) {
   const std::string name = convert::quote(file.string());
-  const SoundNumbers& numbers = *front_end(name, model, input).numbers;
+  const uint32_t rate = rate_of(name, model, input);
   const convert::FileMap map(file);
   const SoundData sound = file.extension() == ".wav" ? parse_wave(map.bytes(), name)
-                                                     : SoundData{numbers.rate, false, map.bytes()};
-  if (sound.rate != numbers.rate) {
+                                                     : SoundData{rate, false, map.bytes()};
+  if (sound.rate != rate) {
     throw convert::InputError(
         "{}: {} samples a second: expected {}, the model's: resample it, as sox {} -r {} OUT.wav "
         "does",
-        name, sound.rate, numbers.rate, name, numbers.rate);
+        name, sound.rate, rate, name, rate);
   }
-  return samples_of(sound);
+  std::vector<float> samples = samples_of(sound);
+  if (convert::sample_input(model.file()).is_normalized) normalize(samples);
+  return samples;
 }
 
 }  // namespace
 
 SoundFeatures read_whole_sound(const std::filesystem::path& file, const Model& model) {
   std::vector<float> samples = read_samples(file, model, 0);
-  const SoundNumbers& numbers = *ModelAccess::reader(model).sound().numbers;
-  const uint32_t per_token = frames_per_token(model, numbers);
+  const SoundNumbers* const numbers = ModelAccess::reader(model).sound().numbers;
+  const uint32_t rate = rate_of(file.string(), model, 0);
+  const uint32_t hop = numbers == nullptr ? 1 : numbers->hop * frames_per_token(model, *numbers);
   SoundFeatures sound;
-  sound.width = per_token * numbers.features();
-  sound.seconds_of_token = static_cast<double>(numbers.hop) * per_token / numbers.rate;
-  sound.seconds = static_cast<double>(samples.size()) / numbers.rate;
-  const InputInfo input = model.input(0);
-  const uint64_t frames = numbers.frames(samples.size());
-  if (input.positions_max == 0 || frames < uint64_t{input.positions_max} * per_token) {
-    (void)fit_length(numbers, input, per_token, samples);
-  }
+  sound.width = ModelAccess::reader(model).slot(ModelAccess::reader(model).input_slot()).width;
+  sound.seconds_of_token = static_cast<double>(hop) / rate;
+  sound.seconds = static_cast<double>(samples.size()) / rate;
+  const uint32_t most = model.input(0).positions_max;
+  const uint64_t tokens = numbers == nullptr
+                              ? samples.size()
+                              : numbers->frames(samples.size()) / frames_per_token(model, *numbers);
+  if (most == 0 || tokens < most) (void)fit_to_model(model, 0, samples);
   sound.rows = rows_of(convert::quote(file.string()), samples, model, 0);
   return sound;
 }
@@ -224,12 +256,11 @@ SoundFeatures read_whole_sound(const std::filesystem::path& file, const Model& m
 convert::NpyArray read_sound(const std::filesystem::path& file, const Model& model,
                              uint32_t input) {
   std::vector<float> samples = read_samples(file, model, input);
-  const SoundNumbers& numbers = *ModelAccess::reader(model).sound().numbers;
   const size_t given = samples.size();
-  const size_t whole =
-      fit_length(numbers, model.input(input), frames_per_token(model, numbers), samples);
+  const size_t whole = fit_to_model(model, input, samples);
   if (whole != given) {
-    const auto seconds = [&](size_t count) { return static_cast<double>(count) / numbers.rate; };
+    const uint32_t rate = rate_of(file.string(), model, input);
+    const auto seconds = [&](size_t count) { return static_cast<double>(count) / rate; };
     print_error("{}: {:.2f} s of sound, {} to {:.2f} s, which the model takes\n",
                 convert::quote(file.string()), seconds(given),
                 whole < given ? "cut off" : "with silence after it", seconds(whole));

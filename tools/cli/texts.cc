@@ -521,8 +521,9 @@ void answer_json_lines(const ModelFile& file, const TextOptions& options, TextRu
   }
 }
 
-std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
-  TextStream stream(tokenizer);
+std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids,
+                    const DecodeOptions& options) {
+  TextStream stream(tokenizer, options);
   std::string text;
   for (const TokenId id : ids) {
     const TextParts parts = stream.next(id);

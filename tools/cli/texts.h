@@ -125,7 +125,8 @@ void answer_json_lines(const ModelFile& file, const TextOptions& options, TextRu
                                                 const TextRows& rows)>& add);
 
 // Returns the text of tokens, without special ones.
-std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids);
+std::string text_of(const Tokenizer& tokenizer, std::span<const TokenId> ids,
+                    const DecodeOptions& options = {});
 
 // Returns the beginning of a text, short enough for a terminal line.
 std::string shorten(const std::string& text);

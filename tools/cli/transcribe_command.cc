@@ -3,6 +3,8 @@
 //
 // An encoder-decoder such as Whisper hears a window of sound at a time and writes tokens:
 //   <|startoftranscript|> <|en|> <|transcribe|> <|0.00|> Hello.<|1.20|> <|endoftext|>
+// An encoder with a head of CTC such as wav2vec2's gives the logits of a token every 20 ms:
+//   _ H H _ E L L _ L O O | | _  ->  HELLO
 
 #include <cmath>
 #include <limits>
@@ -323,6 +325,111 @@ class Transcriber {
   SessionOptions options_;
 };
 
+// ---- encoders with a head of CTC ----
+
+class CtcTranscriber {
+ public:
+  CtcTranscriber(const ModelFile& file, const Tokenizer& tokenizer,
+                 const TranscribeArguments& arguments, ParallelFor parallel)
+      : file_(file),
+        tokenizer_(tokenizer),
+        sound_(read_whole_sound(arguments.sound, file.model())) {
+    if (!arguments.language.empty() || arguments.translate) {
+      throw convert::InputError("{}: {}: the model knows one language alone: drop the option",
+                                convert::quote(file.name()),
+                                arguments.translate ? "--translate" : "--language");
+    }
+    const auto tokens = static_cast<uint32_t>(sound_.rows.size() / sound_.width);
+    const uint32_t most = file.model().input(0).positions_max;
+    window_ = most == 0 ? tokens : std::min(most, tokens);
+    options_ = convert::options_for_functions(file.model(), InputTokens(window_), window_);
+    options_.kv_cache = arguments.kv_cache;
+    options_.parallel = parallel;
+  }
+
+  void run(TranscribeFacts& facts) {
+    ModelSession session(file_, options_);
+    facts.arena_bytes = session.plan().total_bytes;
+    facts.sound_seconds = sound_.seconds;
+    const std::vector<TokenId> frames = hear(session.session());
+    facts.text = text_of_frames(frames, facts.ids);
+    const auto is_blank = [&](TokenId id) { return this->is_blank(id); };
+    for (auto begin = frames.begin(); begin != frames.end();) {
+      const auto end = std::find_if(begin, frames.end(),
+                                    [&](TokenId id) { return tokenizer_.token_bytes(id) == " "; });
+      std::vector<TokenId> ids;
+      const std::string word = text_of_frames({begin, end}, ids);
+      if (!word.empty()) {
+        const auto first = std::find_if_not(begin, end, is_blank);
+        const auto last =
+            std::find_if_not(std::reverse_iterator(end), std::reverse_iterator(begin), is_blank);
+        facts.segments.push_back(
+            {static_cast<double>(first - frames.begin()) * seconds_of_frame_,
+             static_cast<double>(last.base() - frames.begin()) * seconds_of_frame_, word});
+      }
+      begin = end == frames.end() ? end : end + 1;
+    }
+  }
+
+ private:
+  bool is_blank(TokenId id) const {
+    return tokenizer_.is_special(id) || tokenizer_.token_bytes(id).empty();
+  }
+
+  // Returns the most probable token of each frame. Sound that is longer than a window is heard in
+  // windows that overlap, as frames at their ends lack what comes before or after: a sixth of each
+  // is dropped.
+  std::vector<TokenId> hear(Session& session) {
+    std::vector<TokenId> frames;
+    const auto tokens = static_cast<uint32_t>(sound_.rows.size() / sound_.width);
+    const uint32_t width = file_.model().function(0).output_features;
+    for (uint32_t begin = 0;;) {
+      const std::vector<float> logits = convert::run_functions(
+          session, file_.model(), window_of(sound_, begin, window_, file_.model().input(0)),
+          window_, convert::quote(file_.name()));
+      const auto count = static_cast<uint32_t>(logits.size() / width);
+      if (count == 0) return frames;
+      const uint32_t step = window_ / count;  // tokens from one frame to the next
+      const uint32_t edge = count / 6;
+      const uint32_t last = (tokens - window_) / step * step;
+      seconds_of_frame_ = step * sound_.seconds_of_token;
+      const uint32_t kept = begin == last ? count : count - edge;
+      for (auto i = static_cast<uint32_t>(frames.size()) - begin / step; i < kept; ++i) {
+        frames.push_back(most_probable(std::span(logits).subspan(size_t{i} * width, width)));
+      }
+      if (begin == last) return frames;
+      begin = std::min(last, begin + (count - 2 * edge) * step);
+    }
+  }
+
+  // Writes each run of a token once, and no blanks. Adds the tokens to `ids`.
+  std::string text_of_frames(std::span<const TokenId> frames, std::vector<TokenId>& ids) const {
+    std::string text;
+    std::vector<TokenId> run;  // without repeats, which the tokenizer would join
+    const auto flush = [&] {
+      text += text_of(tokenizer_, run, {.is_continuation = true});
+      run.clear();
+    };
+    for (size_t i = 0; i < frames.size(); ++i) {
+      if ((i != 0 && frames[i] == frames[i - 1]) || is_blank(frames[i])) continue;
+      if (!run.empty() && run.back() == frames[i]) flush();
+      run.push_back(frames[i]);
+      ids.push_back(frames[i]);
+    }
+    flush();
+    text.erase(0, text.find_first_not_of(' '));
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  }
+
+  const ModelFile& file_;
+  const Tokenizer& tokenizer_;
+  SoundFeatures sound_;
+  uint32_t window_ = 0;  // tokens
+  double seconds_of_frame_ = 0.0;
+  SessionOptions options_;
+};
+
 // ---- the command ----
 
 std::string clock_of(double seconds) {
@@ -345,10 +452,12 @@ void run_transcribe(const TranscribeArguments& arguments) {
         "{}: the file has no tokenizer: convert the model again with its tokenizer",
         convert::quote(file.name()));
   }
-  if (model.functions() == 1) {
+  const bool is_ctc =
+      model.functions() == 1 && format::tokenizer_view(model.file()).has(format::kDropRepeats);
+  if (model.functions() == 1 && !is_ctc) {
     throw convert::InputError(
-        "{}: the model has no encoder that hears and decoder that writes, as Whisper has: see "
-        "'arenite run'",
+        "{}: the model has no encoder that hears and decoder that writes, as Whisper has, nor a "
+        "tokenizer of CTC, as wav2vec2 has: see 'arenite run'",
         convert::quote(file.name()));
   }
   require_right_kernels(file, arguments.kv_cache, arguments.threads);
@@ -356,7 +465,11 @@ void run_transcribe(const TranscribeArguments& arguments) {
   TranscribeFacts facts;
   facts.kernel_set = kernel_set_name(model.target());
   const Clock::time_point start = Clock::now();
-  Transcriber(file, *tokenizer, arguments, pool.parallel_for()).run(facts);
+  if (is_ctc) {
+    CtcTranscriber(file, *tokenizer, arguments, pool.parallel_for()).run(facts);
+  } else {
+    Transcriber(file, *tokenizer, arguments, pool.parallel_for()).run(facts);
+  }
   facts.seconds = seconds_since(start);
   if (arguments.json) return print_json(facts);
   if (!arguments.timestamps) {
@@ -383,7 +496,8 @@ template <>
 constexpr auto kFacts<TranscribeFacts> =
     std::tuple(Fact("text", &TranscribeFacts::text),
                Fact("language", "null: the model knows one alone", &TranscribeFacts::language),
-               Fact("segments", "One per window without times", &TranscribeFacts::segments),
+               Fact("segments", "One per window without times; of CTC one per word",
+                    &TranscribeFacts::segments),
                Fact("ids", "Tokens of all windows", &TranscribeFacts::ids),
                Fact("sound_seconds", &TranscribeFacts::sound_seconds),
                Fact("seconds", "Time that it took", &TranscribeFacts::seconds),
@@ -396,7 +510,7 @@ void add_transcribe(CLI::App& app) {
   const auto [command, arguments] =
       add_command(app, run_transcribe, "transcribe", "Write down what is said in a sound file",
                   "\nFor models of an encoder that hears and a decoder that writes, such as "
-                  "Whisper. Sound longer "
+                  "Whisper, and for encoders with a head of CTC, such as wav2vec2. Sound longer "
                   "than the model's window is read window by window.\n"
                   "\nExamples:\n"
                   "  arenite transcribe whisper.arn --sound talk.wav\n"

@@ -57,9 +57,20 @@ std::optional<TokenizerSpec> tokenizer_of(const Conversion& conversion,
   if (conversion.module() != nullptr) return std::nullopt;
   const bool reads_tokens = std::ranges::any_of(
       conversion.graph.inputs, [](const GraphInput& input) { return input.vocab_size != 0; });
-  if (reads_tokens) return tokenizer_for(conversion.model.tokenizer, options.tokenizer);
-  if (options.tokenizer.empty()) return std::nullopt;
-  throw InputError("{}: --tokenizer: the model reads features, not text: drop the option", quoted);
+  TokenizerPlace place = conversion.model.tokenizer;
+  if (reads_tokens) return tokenizer_for(place, options.tokenizer);
+  if (options.tokenizer.empty() && !place.is_of_outputs) return std::nullopt;
+  place.vocab_size = UINT32_MAX;
+  std::optional<TokenizerSpec> tokenizer = tokenizer_for(place, options.tokenizer);
+  if (!tokenizer) return tokenizer;
+  if ((tokenizer->flags & format::kDropRepeats) == 0) {
+    throw InputError(
+        "{}: --tokenizer: the model reads features, not text, and {} has no decoder of type CTC, "
+        "which its outputs would need: drop the option",
+        quoted, quote(tokenizer->origin));
+  }
+  check_vocabulary(*tokenizer, conversion.graph.width(conversion.graph.output));
+  return tokenizer;
 }
 
 // Fixes the length of input 0's sequences to the length that sounds are padded to, since the
@@ -79,22 +90,35 @@ void fix_length(GraphInput& input, const SoundNumbers& numbers, uint64_t samples
   input.tokens_step = 0;
 }
 
+// Describes how a sound becomes the model's first input.
+struct SoundInput {
+  std::optional<SoundTable> bands;
+  SampleInput samples;
+};
+
 // Returns the sound front end of the model's first input, if an option or the program defines one.
-std::optional<SoundTable> sound_of(Graph& graph, const std::string& words, ExportedModel* exported,
-                                   const std::string& quoted) {
-  if (exported != nullptr && exported->sound) return exported->sound;
-  if (words.empty()) return std::nullopt;
+SoundInput sound_of(Graph& graph, const std::string& words, ExportedModel* exported,
+                    const std::string& quoted) {
+  if (exported != nullptr && exported->sound) return {exported->sound, {}};
+  if (words.empty()) return {};
   const SoundParameters parameters = parse_sound(words);
-  SoundTable sound = make_sound_table(parameters);
   const bool is_image = graph.axes[0].is_image();
   refuse_if(graph.inputs[0].vocab_size != 0 || is_image,
             "{}: --sound: the model reads {}: drop the option", quoted,
             is_image ? "images" : "tokens, not features");
-  const uint32_t features = sound.numbers.features();
   const auto is_input = [&](ValueId value) {
     return graph.as<FeaturesNode>(value) != nullptr && graph.axis(value) == 0;
   };
   const uint32_t width = graph.width(*std::ranges::find_if(graph.order(), is_input));
+  if (parameters.form == SoundForm::kSamples) {
+    refuse_if(width != 1,
+              "{}: --sound: the model reads {} features a token, not samples: pass how "
+              "they are computed",
+              quoted, width);
+    return {{}, {parameters.rate, parameters.normalizes}};
+  }
+  SoundTable sound = make_sound_table(parameters);
+  const uint32_t features = sound.numbers.features();
   refuse_if(width % features != 0 || width / features > kFramesPerTokenMax,
             "{}: --sound: a frame has {} features, but the model reads {}: expected the same "
             "number, or a multiple of a frame's",
@@ -107,7 +131,7 @@ std::optional<SoundTable> sound_of(Graph& graph, const std::string& words, Expor
         fmt::format("\n{} is then exactly {} tokens: --sound makes each sound {} samples long",
                     input.name, input.positions_max, parameters.length);
   }
-  return sound;
+  return {std::move(sound), {}};
 }
 
 // Limits the longest sequence to `context` positions; 0 keeps the model's limit. Throws InputError,
@@ -302,6 +326,7 @@ void apply_facts(const ExportedFolder& folder, Recognised& model) {
             quote(folder.facts.string()), folder.vocab_size, quote(folder.program.string()),
             vocab_size);
   if (folder.has_tokenizer) model.tokenizer.files = kEncoderTokenizers;
+  model.tokenizer.is_of_outputs = folder.has_tokenizer;
   model.tokenizer.lowers_case = folder.lowers_case;
   model.account.given.push_back(
       fmt::format("{}: {}", folder.facts.filename().string(), folder.origin));
@@ -466,8 +491,8 @@ Conversion convert_model(const std::filesystem::path& given_path, const std::str
   }
   const std::optional<TokenizerSpec> tokenizer = tokenizer_of(conversion, options, quoted);
   const std::string& sound_words = options.sound.empty() ? conversion.model.sound : options.sound;
-  const std::optional<SoundTable> sound = sound_of(
-      conversion.graph, sound_words, std::get_if<ExportedModel>(&conversion.model.facts), quoted);
+  const SoundInput sound = sound_of(conversion.graph, sound_words,
+                                    std::get_if<ExportedModel>(&conversion.model.facts), quoted);
   WeightRules rules = options.weights;
   RoundingCache before;
   before.model = quoted;
@@ -496,7 +521,8 @@ Conversion convert_model(const std::filesystem::path& given_path, const std::str
   }
   conversion.program = lower(conversion.rewritten, name);
   conversion.program.tokenizer = tokenizer;
-  conversion.program.sound = sound;
+  conversion.program.sound = sound.bands;
+  conversion.program.samples = encoded(sound.samples);
   if (tokenizer) conversion.program.suppressed = suppressed_tokens(*tokenizer);
   if (const auto* exported = conversion.exported()) {
     conversion.program.array_flags |= exported->unread_inputs << kUnreadInputShift;

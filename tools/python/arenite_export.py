@@ -33,6 +33,7 @@ from transformers.utils.hub import cached_file  # noqa: E402
 FORMAT = 1       # of facts.json
 CONTEXT = 512    # tokens at most, if nothing else is said
 SAMPLES = 32000  # of sound: 2 s at 16 kHz
+SAMPLES_OF_SPEECH = 160000  # in a window of speech that is written down
 EXAMPLE = 16     # tokens of the example that is exported
 WRONG = 1e-3     # a larger share of the largest output is another model
 
@@ -192,6 +193,13 @@ def json_of(where, name):
     return json.loads(path.read_text(encoding="utf-8")) if path else None
 
 
+def preprocessor_of(where):
+    """What prepares sounds or images; transformers 5 saves it within processor_config.json."""
+    whole = json_of(where, "processor_config.json") or {}
+    return (json_of(where, "preprocessor_config.json") or whole.get("feature_extractor") or
+            whole.get("image_processor") or {})
+
+
 def class_of(config, task):
     names = [] if task else getattr(config, "architectures", None) or []
     autos = [auto for auto, place in (getattr(config, "auto_map", None) or {}).items()
@@ -327,6 +335,10 @@ def nested(config, names, fallback=None):
                  if getattr(part, name, None) is not None), fallback)
 
 
+def is_ctc(source):
+    return type(source.model).__name__.endswith("ForCTC")
+
+
 def image_shape(config, settings):
     size = nested(config, ["image_size"]) or settings.get("crop_size") or settings.get("size", 224)
     if isinstance(size, dict):
@@ -351,7 +363,7 @@ class Inputs:
         positions = positions if isinstance(positions, int) and positions > 1 else 1 << 24
         self.context = min(positions, context or source.context or CONTEXT)
         self.shapes, self.most = {}, {}  # fixed shapes; the longest sequences
-        settings = json_of(source.where, "preprocessor_config.json") or {}
+        settings = preprocessor_of(source.where)
         if main == "pixel_values":
             self.shapes[main] = image_shape(config, settings)
             if settings:
@@ -365,10 +377,9 @@ class Inputs:
         elif main == "past_values" and hasattr(config, "num_input_channels"):
             self.shapes[main] = [1, config.context_length, config.num_input_channels]
         elif main == "input_values":
-            self.most[main] = context or SAMPLES
-            if settings.get("do_normalize"):
-                source.notes.append("samples are prepared by you: less the mean of the sound, "
-                                    "divided by its deviation")
+            self.most[main] = context or (SAMPLES_OF_SPEECH if is_ctc(source) else SAMPLES)
+            if settings.get("feature_extractor_type") == "Wav2Vec2FeatureExtractor":
+                source.options["sound"] = "preprocessor_config.json"
         else:
             self.most[main] = self.context
             has_types = "token_type_ids" in names and nested(config, ["type_vocab_size"], 0) > 1
@@ -511,6 +522,26 @@ def export_any(source, inputs, file):
 
 # ---- the folder ----
 
+def write_ctc_tokenizer(tokenizer, file):
+    """A tokenizer.json of characters, which wav2vec2's tokenizer does not write itself."""
+    word = tokenizer.word_delimiter_token
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": word}
+    normalizers = [{"type": "Lowercase"}] * bool(tokenizer.do_lower_case) + [replace]
+    file.write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "post_processor": None,
+        "added_tokens": [
+            {"id": tokenizer.convert_tokens_to_ids(name), "content": name, "single_word": False,
+             "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+            for name in tokenizer.all_special_tokens if name != word],
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "[\\s\\S]"},
+                          "behavior": "Isolated", "invert": False},
+        "decoder": {"type": "CTC", "pad_token": tokenizer.pad_token, "cleanup": True,
+                    "word_delimiter_token": word},
+        "model": {"type": "WordLevel", "vocab": tokenizer.get_vocab(),
+                  "unk_token": tokenizer.unk_token}}) + "\n", encoding="utf-8")
+
+
 def carry_files(source, trust, folder):
     for name in CONFIGS + TOKENIZERS + BESIDE_TOKENIZERS:
         path = file_of(source.where, os.path.join(source.folder, name))
@@ -518,12 +549,17 @@ def carry_files(source, trust, folder):
             shutil.copyfile(path, folder / name)
     if not (folder / "config.json").exists():
         source.model.config.save_pretrained(folder)
+    preprocessor = preprocessor_of(source.where)
+    if preprocessor and not (folder / "preprocessor_config.json").exists():
+        (folder / "preprocessor_config.json").write_text(json.dumps(preprocessor, indent=1) + "\n")
     has_any = any((folder / name).exists() for name in TOKENIZERS + BESIDE_TOKENIZERS)
     if has_any and not (folder / "tokenizer.json").exists():
         try:  # writes a tokenizer.json of what the model has
-            transformers.AutoTokenizer.from_pretrained(
-                source.where, subfolder=source.folder,
-                trust_remote_code=trust).save_pretrained(folder)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                source.where, subfolder=source.folder, trust_remote_code=trust)
+            tokenizer.save_pretrained(folder)
+            if type(tokenizer).__name__ == "Wav2Vec2CTCTokenizer":
+                write_ctc_tokenizer(tokenizer, folder / "tokenizer.json")
         except Exception as error:  # pylint: disable=broad-except
             source.notes.append(f"its tokenizer is carried as it is: {error}"[:300])
 
@@ -540,7 +576,7 @@ def write_folder(source, inputs, samples, folder, trust):
     card = file_of(source.where, "README.md")
     license_of = re.compile(r"\A---\n(?:.*\n)*?license:[ \t]*(\S+)")
     found = card and license_of.search(card.read_text(encoding="utf-8", errors="replace"))
-    has_ids = any(name.endswith("input_ids") for name in inputs.most)
+    has_text = is_ctc(source) or any(name.endswith("input_ids") for name in inputs.most)
     table = (source.model.get_input_embeddings() if inputs.main == "input_ids" and
              not hasattr(source.model.config, "text_config") else None)
     facts = {
@@ -548,7 +584,7 @@ def write_folder(source, inputs, samples, folder, trust):
         "class": type(source.model).__name__, "license": found[1] if found else None,
         "transformers": transformers.__version__, "torch": torch.__version__,
         "programs": ["model.pt2"], "vocab_size": getattr(table, "num_embeddings", 0),
-        "tokenizer": has_ids and any((folder / name).exists() for name in TOKENIZERS),
+        "tokenizer": has_text and any((folder / name).exists() for name in TOKENIZERS),
         "options": source.options, "samples": listed, "notes": source.notes}
     (folder / "facts.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 

@@ -84,7 +84,7 @@ struct Axis {
 
   friend constexpr bool operator==(const Axis&, const Axis&) = default;
 };
-inline constexpr uint32_t kAxesMax = 8;    // per model
+inline constexpr uint32_t kAxesMax = 15;   // per model
 inline constexpr uint32_t kInputsMax = 4;  // per model
 
 // Returns the inputs whose tokens add rows to `axis`, as a bit set.

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes the folders of from_hub: what tools/python/arenite_export.py writes for small models with
-random weights, one of a family that `arenite convert` does not read itself and one of two inputs.
+random weights: of a family that `arenite convert` does not read itself, of two inputs, of sound.
 
 Usage: make_from_hub.py [NAME...]     (PyTorch 2.14, transformers 5, tokenizers)
 """
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import tokenizers
 import torch
 import transformers
@@ -56,7 +58,37 @@ def translator():
     return model, pieces
 
 
-MODELS = {"classifier": classifier, "translator": translator}
+def speech():
+    """A wav2vec2 with its seven convolutions of samples, which writes letters by CTC."""
+    letters = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDL'"]
+    model = transformers.Wav2Vec2ForCTC(transformers.Wav2Vec2Config(
+        vocab_size=len(letters), hidden_size=8, intermediate_size=12, num_hidden_layers=1,
+        num_attention_heads=2, conv_dim=[4] * 7, num_conv_pos_embeddings=8,
+        num_conv_pos_embedding_groups=2))
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "vocab.json")
+        file.write_text(json.dumps({letter: i for i, letter in enumerate(letters)}))
+        tokenizer = transformers.Wav2Vec2CTCTokenizer(str(file))
+    return model, transformers.Wav2Vec2Processor(
+        transformers.Wav2Vec2FeatureExtractor(return_attention_mask=False), tokenizer)
+
+
+MODELS = {"classifier": classifier, "translator": translator, "speech": speech}
+
+
+def save_heard(model, processor, path):
+    """What transformers hears in two sounds, whose samples the test makes, too: the text without
+    special tokens."""
+    heard = []
+    for seconds in (0.7, 2.6):
+        i = np.arange(int(seconds * 16000), dtype=np.int64)
+        samples = ((i * (i // 16 + 300)).astype(np.int16) >> 2) / 32768
+        given = processor(samples, sampling_rate=16000, return_tensors="pt").input_values.double()
+        with torch.no_grad():
+            frames = model.double()(given).logits[0].argmax(-1)
+        heard.append({"seconds": seconds, "text": re.sub(
+            "<[^>]*>", "", processor.tokenizer.decode(frames))})
+    path.write_text(json.dumps(heard, indent=1) + "\n")
 
 
 def save_beams(model, path):
@@ -84,10 +116,15 @@ def main(names):
             save_beams(model.eval(), HERE / "from_hub" / "beams.json")
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            tokenizer.save(os.path.join(folder, "tokenizer.json"))
+            if name == "speech":
+                tokenizer.save_pretrained(folder)
+            else:
+                tokenizer.save(os.path.join(folder, "tokenizer.json"))
             shutil.rmtree(HERE / "from_hub" / name, ignore_errors=True)
             subprocess.run([sys.executable, SCRIPT, folder, "-o", HERE / "from_hub" / name],
                            check=True)
+        if name == "speech":
+            save_heard(model.eval(), tokenizer, HERE / "from_hub" / "heard.json")
         program = HERE / "from_hub" / name / "model.pt2"
         save_program(torch.export.load(program), str(program))
 

@@ -175,14 +175,19 @@ TEST(Sound, RefusesUnknownParameters) {
       {all + ",peak=1", "range=X"},
       {all + ",last=drop", "last=drop is for"},
       {all + ",fft=512,dc=remove", "frames=window"},
-      {"rate=16000,window=400,mels=40,floor=1", "pass hop=N"}};
+      {"rate=16000,window=400,mels=40,floor=1", "pass hop=N"},
+      {"form=samples", "pass rate=N"},
+      {"wav2vec2,mels=40", "no other keys than rate and level"},
+      {all + ",level=normalize", "for form=samples"}};
   for (const auto& mistake : mistakes) {
     EXPECT_TRUE(testing::refuses([&] { parse_sound(mistake.first); }, {"--sound", mistake.second}))
         << mistake.first;
   }
   testing::TempFolder folder;
   for (const auto& [text, part] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor"})", "Wav2Vec2"},
+           {R"({"feature_extractor_type": "ClapFeatureExtractor"})", "Clap"},
+           {R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor", "padding_value": 1})",
+            "padding_value"},
            {R"({"feature_extractor_type": "WhisperFeatureExtractor", "dither": 0.5})", "dither"},
            {R"({"feature_extractor_type": "WhisperFeatureExtractor", "padding_side": "left"})",
             "padding_side"},

@@ -90,8 +90,9 @@ TEST(Records, SegmentsMatchTheSchema) {
                                {2, 20, {21, 22}, {23, 24}},
                                {3, 25, {26, 27}, {28, 29}},
                                {4, 30, {31, 32}, {33, 34}}};
-  const AxisBytes axes[] = {{35, 36}, {37, 38}, {39, 40}, {41, 42},
-                            {43, 44}, {45, 46}, {47, 48}, {49, 50}};
+  const AxisBytes axes[] = {{35, 36}, {37, 38}, {39, 40}, {41, 42}, {43, 44},
+                            {45, 46}, {47, 48}, {49, 50}, {51, 52}, {53, 54},
+                            {55, 56}, {57, 58}, {59, 60}, {61, 62}, {63, 64}};
   const PackedView packed =
       as<PackedView>(Packed(3, Segment(5, 6, 7), ArenaFormula(axes, 11, 10, 12, 13, 14, groups)));
   EXPECT_EQ(packed.target, 3u);

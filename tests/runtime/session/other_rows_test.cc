@@ -334,7 +334,7 @@ constexpr Form kPictures = {false, true, SelectKind::kMean, 1};
 // 0 tokens, 1 one constant, 2 these, 3 two constants, 4 all, 5 one for each sequence, or asked.
 const BrokenRow kAxesThatAreNone[] = {
     {"None", kBare, [](Program& p) { p.axes.clear(); }, "axes", "too short"},
-    {"Many", kBare, [](Program& p) { p.axes.resize(9, p.axes[5]); }, "axes", "too long"},
+    {"Many", kBare, [](Program& p) { p.axes.resize(kAxesMax + 1, p.axes[5]); }, "axes", "too long"},
     {"UnknownKind", kBare, [](Program& p) { p.axes[5].kind = AxisKind{9}; }, "axes.kind",
      "a kind of axis is unknown", 5},
     {"SecondInput", kBare, [](Program& p) { p.axes[1].kind = AxisKind::kInput; }, "axes.source",

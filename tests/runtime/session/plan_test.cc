@@ -54,20 +54,20 @@ class ArenaLayouts : public SessionTest {
     const size_t sequences = layout.sequences_max;
     const size_t cache_offset = layout.plan.session_bytes;
     EXPECT_LE(kSessionBytes + sequences * layout.axes * kSequenceBytes, cache_offset);
-    EXPECT_LE(cache_offset + sequences * cache_bytes, layout.activation_offset[0]);
-    EXPECT_LE(layout.activation_offset[0] + activation_bytes, layout.scratch_offset());
+    EXPECT_LE(cache_offset + sequences * cache_bytes, layout.activation_offset());
+    EXPECT_LE(layout.activation_offset() + activation_bytes, layout.scratch_offset());
     EXPECT_LE(score_bytes, layout.scratch_bytes_per_thread);
     const size_t row_bytes = reader.formula(0).axes[0].scratch;
     EXPECT_LE(layout.scratch_offset() + layout.tokens_max * row_bytes, layout.threads_offset);
     EXPECT_LE(layout.threads_offset + threads * layout.scratch_bytes_per_thread,
               layout.plan.total_bytes);
-    for (const size_t offset : {cache_offset, layout.activation_offset[0], layout.scratch_offset(),
+    for (const size_t offset : {cache_offset, layout.activation_offset(), layout.scratch_offset(),
                                 layout.scratch_bytes_per_thread}) {
       EXPECT_EQ(offset % kArenaAlignment, 0u);
     }
     // Not a byte between the parts but what rounds them up.
-    EXPECT_EQ(layout.activation_offset[0], cache_offset + layout.plan.kv_cache_bytes);
-    EXPECT_EQ(layout.scratch_offset(), layout.activation_offset[0] + layout.plan.activation_bytes);
+    EXPECT_EQ(layout.activation_offset(), cache_offset + layout.plan.kv_cache_bytes);
+    EXPECT_EQ(layout.scratch_offset(), layout.activation_offset() + layout.plan.activation_bytes);
     EXPECT_EQ(layout.plan.total_bytes, layout.scratch_offset() + layout.plan.scratch_bytes);
   }
 
@@ -137,7 +137,7 @@ TEST(ArenaParts, HoldTheScratchOfEveryOp) {
   EXPECT_EQ(layout.scratch_bytes_per_thread, 1024u);
   EXPECT_EQ(layout.plan.scratch_bytes, 320u + 3 * 1024u);
   EXPECT_EQ(layout.plan.total_bytes, layout.threads_offset + 3 * 1024u);
-  EXPECT_EQ(layout.scratch_offset(), layout.activation_offset[0] + layout.plan.activation_bytes);
+  EXPECT_EQ(layout.scratch_offset(), layout.activation_offset() + layout.plan.activation_bytes);
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 namespace arenite::convert {
 namespace {
 
+constexpr uint32_t kNormalized = uint32_t{1} << 31;  // of Model.samples
+
 uint64_t next(uint64_t state) { return state * 6364136223846793005u + 1442695040888963407u; }
 
 // Returns options for `positions` tokens of the first input, and as many tokens of the others as a
@@ -114,6 +116,20 @@ SuppressedTokens suppressed_tokens(std::span<const std::byte> file) {
     (i <= list->Get(0) ? tokens.always : tokens.first).push_back(list->Get(i));
   }
   return tokens;
+}
+
+SampleInput sample_input(std::span<const std::byte> file) {
+  const uint32_t samples = format::GetModel(file.data())->samples();
+  return {samples & ~kNormalized, (samples & kNormalized) != 0};
+}
+
+uint32_t encoded(const SampleInput& samples) {
+  return samples.rate | (samples.is_normalized ? kNormalized : 0);
+}
+
+std::string describe(const SampleInput& samples) {
+  return fmt::format("{} samples a second{}", samples.rate,
+                     samples.is_normalized ? ", each sound normalized" : "");
 }
 
 Outputs authors_outputs(std::span<const std::byte> file) {

@@ -62,6 +62,16 @@ struct SuppressedTokens {
   std::vector<TokenId> always{}, first{};
 };
 SuppressedTokens suppressed_tokens(std::span<const std::byte> file);
+
+// How samples of sound become the first input, one a token.
+struct SampleInput {
+  uint32_t rate = 0;           // samples per second; 0: the input is something else
+  bool is_normalized = false;  // each sound has a mean of 0 and a variance of 1
+};
+SampleInput sample_input(std::span<const std::byte> file);
+uint32_t encoded(const SampleInput& samples);  // as Model.samples
+std::string describe(const SampleInput& samples);
+
 Outputs authors_outputs(std::span<const std::byte> file);
 
 // An array of the author's program, parsed from Model.arrays. That list is empty if the arrays are

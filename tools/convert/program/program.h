@@ -220,6 +220,7 @@ struct Program {
   std::vector<uint32_t> output_shape;      // as in Graph
   std::vector<std::string> arrays;         // encoded as Model.arrays
   std::vector<uint32_t> suppressed;        // encoded as Model.suppressed
+  uint32_t samples = 0;                    // encoded as Model.samples
   std::vector<Axis> axes = {{}};           // row axes of slots; the first is input 0's
   std::vector<format::SlotView> slots;     // place_slots sets offset, first_op and last_op
   std::vector<ProgramOp> ops;

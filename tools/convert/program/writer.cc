@@ -418,7 +418,7 @@ fb::DetachedBuffer build_metadata(const Program& program, const std::vector<Segm
                           tensor_names_at, caches, masks_at, mask_words_at, hidden_states,
                           packed_at, offsets_at, labels, &self_test, tokenizer, program.array_flags,
                           static_cast<uint32_t>(program.kv_cache), sound, output_shape, arrays,
-                          taken_rows, tokens_steps, suppressed),
+                          taken_rows, tokens_steps, suppressed, program.samples),
       format::ModelIdentifier());
   return builder.Release();
 }
@@ -628,6 +628,7 @@ Program read_model(std::span<const std::byte> file, uint32_t packed_index) {
   if (model.suppressed() != nullptr) {
     program.suppressed.assign(model.suppressed()->begin(), model.suppressed()->end());
   }
+  program.samples = model.samples();
   program.axes = copy_of(reader.axes());
   for (uint32_t i = 0; i < reader.slots(); ++i) program.slots.push_back(reader.slot(i));
   for (uint32_t i = 0; i < reader.ops(); ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <tuple>
 #include <type_traits>
 
 #include "convert/files/error.h"
@@ -75,6 +76,9 @@ std::vector<Key> keys() {
   const std::vector<std::pair<const char*, bool>> last = {{"keep", false}, {"drop", true}};
   const std::vector<std::pair<const char*, bool>> mean = {{"keep", false}, {"remove", true}};
   return {
+      choice<SoundForm>("form", &P::form,
+                        {{"bands", SoundForm::kBands}, {"samples", SoundForm::kSamples}}),
+      choice<bool>("level", &P::normalizes, {{"keep", false}, {"normalize", true}}),
       number("rate", &P::rate, 1, kSoundRateMax),
       number("window", &P::window, 2, kPointsMax),
       number("hop", &P::hop, 1, kHopMax),
@@ -124,6 +128,8 @@ std::vector<Key> keys() {
 
 // Default parameters of published programs.
 constexpr std::pair<const char*, const char*> kNames[] = {
+    // Default parameters of Wav2Vec2FeatureExtractor: the samples themselves.
+    {"wav2vec2", "form=samples,rate=16000,level=normalize"},
     // Default parameters of WhisperFeatureExtractor.
     {"whisper",
      "rate=16000,window=400,hop=160,mels=80,scale=slaney,norm=slaney,log=log10,floor=1e-10,"
@@ -166,6 +172,15 @@ void set_keys(std::string_view text, SoundParameters& parameters) {
 
 // Returns why the parameters contradict each other; empty if they do not.
 std::string problem_of(const SoundParameters& p) {
+  if (p.form == SoundForm::kSamples) {
+    SoundParameters samples;
+    std::tie(samples.form, samples.rate, samples.normalizes) =
+        std::tie(p.form, p.rate, p.normalizes);
+    return p.rate == 0    ? "pass rate=N, the samples a second"
+           : p == samples ? ""
+                          : "form=samples has no other keys than rate and level";
+  }
+  if (p.normalizes) return "level=normalize is for form=samples";
   for (const auto& [name, value] : {std::pair("rate", p.rate), std::pair("window", p.window),
                                     std::pair("hop", p.hop), std::pair("mels", p.bands)}) {
     if (value == 0) return fmt::format("pass {}=N, or a name that implies it", name);
@@ -200,7 +215,7 @@ std::string problem_of(const SoundParameters& p) {
 
 SoundParameters of_whisper(ConfigFields& fields) {
   SoundParameters parameters;
-  set_keys(kNames[0].second, parameters);
+  set_keys(kNames[1].second, parameters);
   parameters.bands = fields.count("feature_size", 80);
   parameters.rate = fields.count("sampling_rate", 16000);
   parameters.hop = fields.count("hop_length", 160);
@@ -238,6 +253,15 @@ SoundParameters of_spectrogram_transformer(const nlohmann::json& json, ConfigFie
   return parameters;
 }
 
+SoundParameters of_samples(ConfigFields& fields) {
+  SoundParameters parameters;
+  parameters.form = SoundForm::kSamples;
+  parameters.rate = fields.count("sampling_rate", 16000);
+  parameters.normalizes = fields.flag("do_normalize", true);
+  fields.expect("padding_value", 0.0, "the padding after the sound is not silence");
+  return parameters;
+}
+
 SoundParameters of_config(const std::string& file) {
   const nlohmann::json json = read_json_object(file);
   ConfigFields fields(json, quote(file));
@@ -249,10 +273,13 @@ SoundParameters of_config(const std::string& file) {
     parameters = of_whisper(fields);
   } else if (kind == "ASTFeatureExtractor") {
     parameters = of_spectrogram_transformer(json, fields);
+  } else if (kind == "Wav2Vec2FeatureExtractor") {
+    parameters = of_samples(fields);
   } else {
     fields.refuse("feature_extractor_type",
-                  "expected WhisperFeatureExtractor or ASTFeatureExtractor; where the features of "
-                  "another do not depend on the whole sound, pass them as KEY=VALUE,...");
+                  "expected WhisperFeatureExtractor, ASTFeatureExtractor or "
+                  "Wav2Vec2FeatureExtractor; where the features of another do not depend on the "
+                  "whole sound, pass them as KEY=VALUE,...");
   }
   fields.finish();
   return parameters;
@@ -283,8 +310,10 @@ SoundParameters parse_sound(const std::string& text) {
     }
     if (!rest.empty() || parameters.rate == 0) set_keys(rest, parameters);
   }
-  if (parameters.points == 0) parameters.points = parameters.window;
-  if (parameters.high == 0.0) parameters.high = parameters.rate / 2.0;
+  if (parameters.form == SoundForm::kBands) {
+    if (parameters.points == 0) parameters.points = parameters.window;
+    if (parameters.high == 0.0) parameters.high = parameters.rate / 2.0;
+  }
   const std::string problem = problem_of(parameters);
   refuse_if(!problem.empty(), "--sound: {}", problem);
   return parameters;

@@ -21,10 +21,13 @@ enum class BandNorm { kNone, kSlaney };
 enum class Logarithm { kNone, kNatural, kTen, kDecibel };
 enum class SoundPadding { kNone, kZeros, kReflect };
 enum class FramesOf { kTransform, kWindow };
+enum class SoundForm { kBands, kSamples };
 
 // Zero means that a field is unset.
 struct SoundParameters {
+  SoundForm form = SoundForm::kBands;  // of samples, only `rate` and `normalizes` apply
   uint32_t rate = 0;
+  bool normalizes = false;  // each sound gets a mean of 0 and a variance of 1
   uint32_t window = 0;
   uint32_t hop = 0;
   uint32_t points = 0;  // points of the transform; 0: `window`
@@ -53,6 +56,8 @@ struct SoundParameters {
   double deviation = 1.0;
   uint64_t length = 0;       // samples that each sound is padded or cut to; 0: any
   bool pads_frames = false;  // pads with zero frames, before mean and deviation
+
+  friend bool operator==(const SoundParameters&, const SoundParameters&) = default;
 };
 
 struct SoundTable {
@@ -81,7 +86,7 @@ SoundParameters parse_sound(const std::string& text);
 uint32_t rate_alone(const std::string& text);
 
 // Computes the tables in double precision, then rounds. Throws InputError for unsupported
-// parameters.
+// parameters. REQUIRES: form is kBands.
 SoundTable make_sound_table(const SoundParameters& parameters);
 
 // Describes a front end for people: "16000 samples a second, ...".

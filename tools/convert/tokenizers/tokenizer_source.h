@@ -40,6 +40,7 @@ struct TokenizerPlace {
   std::span<const char* const> files{};  // candidates, most complete first
   bool lowers_case = false;              // texts are lowercased, whatever the tokenizer does itself
   uint32_t vocab_size = 0;               // rows of the model's token embedding
+  bool is_of_outputs = false;            // a model of features may write text: CTC
   std::optional<uint32_t> bos_id{};      // used if the tokenizer has no begin token
   std::vector<uint32_t> eos_ids{};       // used if it has no end tokens
 };

@@ -15,6 +15,9 @@ struct BuiltSet {
 
 // The better set of a target comes first. tools/cmake/xnnpack.cmake decides which sets are built.
 constexpr BuiltSet kBuiltSets[] = {
+#if defined(ARENITE_HAVE_SIMD128)
+    {&kSimd128Set, [](const CpuFeatures&) { return true; }},  // else the module does not load
+#endif
 #if defined(ARENITE_HAVE_SCALAR)
     {&kScalarSet, [](const CpuFeatures&) { return true; }},
 #endif

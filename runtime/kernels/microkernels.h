@@ -23,7 +23,8 @@ namespace arenite {
 
 // The sets that a build may have; tools/cmake/xnnpack.cmake decides which.
 extern const KernelSet kScalarSet, kSse41Set, kAvx2Set, kAvxVnniSet, kAvx512Set, kAvx512VnniSet,
-    kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set, kDspSet, kMveSet, kRvv128Set, kRvv256Set;
+    kNeonSet, kNeonDotSet, kNeonI8mmSet, kNeon32Set, kDspSet, kMveSet, kRvv128Set, kRvv256Set,
+    kSimd128Set;
 
 // Parameters for kernels that could clamp, without limits, and for those that cannot.
 inline constexpr xnn_f32_minmax_params kNoClamp = {{-INFINITY, INFINITY}};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar set, in plain C, for every CPU, and the sets of Cortex-M, with our own products.
+// The scalar set, in plain C, for every CPU, and the sets of Cortex-M and WebAssembly, with our own
+// products.
 // Products of float32 rows are XNNPACK's without clamping, which would turn NaN into -infinity.
 #include "kernels/cortex_m.h"
 #include "kernels/integer_attention.h"
 #include "kernels/microkernels.h"
+#include "kernels/simd128_products.h"
 
 namespace arenite {
 
@@ -75,7 +77,8 @@ consteval KernelSet scalar_kernels(Target target, const char* name, const Produc
 
 }  // namespace
 
-#if defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE) || defined(ARENITE_SOFT_FLOATS)
+#if defined(ARENITE_HAVE_DSP) || defined(ARENITE_HAVE_MVE) || defined(ARENITE_HAVE_SIMD128) || \
+    defined(ARENITE_SOFT_FLOATS)
 // Tables of our own kernels, each for up to four rows. They are `inline`, since compilers without
 // optimization would keep an unread table with external linkage.
 template <Target kTarget, TensorType kType, QuantizeKernel kQuantize, QuantizedGemmKernel kGemm>
@@ -128,6 +131,29 @@ constexpr KernelSet kScalarSet = linked_kernels(scalar_kernels(Target::kPortable
       soft_row_extremes, soft_row_range, nullptr, soft_exp_sum, soft_gelu, soft_sigmoid
 #endif
 }));
+#endif
+
+#if defined(ARENITE_HAVE_SIMD128)
+inline constexpr FloatKernels kSimd128OfW8 = {
+    packing_of(Target::kPortable, TensorType::kW8),
+    {nullptr, simd128_w8_gemm, simd128_w8_gemm, simd128_w8_gemm, simd128_w8_gemm}};
+inline constexpr IndirectKernels kSimd128Indirect = {
+    {nullptr, simd128_f32_indirect_gemm, simd128_f32_indirect_gemm, simd128_f32_indirect_gemm,
+     simd128_f32_indirect_gemm},
+    {0, 1, 2, 3, 4}};
+
+constexpr KernelSet kSimd128Set = [] {
+  KernelSet set = scalar_kernels(
+      Target::kPortable, "simd128",
+      {.q8 = &own_products<Target::kPortable, TensorType::kQ8, kQuantize, simd128_q8_gemm>,
+       .q4 = &own_products<Target::kPortable, TensorType::kQ4, kQuantize, simd128_q4_gemm>,
+       .integers =
+           &own_attention<integer_quantize, integer_exp_sum, integer_scores, integer_values>,
+       .f32 = simd128_f32_gemm});
+  set.w8 = &kSimd128OfW8;
+  set.indirect = &kSimd128Indirect;
+  return linked_kernels(set);
+}();
 #endif
 
 #if defined(ARENITE_HAVE_DSP)

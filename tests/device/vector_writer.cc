@@ -24,14 +24,20 @@ constexpr size_t kPerLine = 6;
 constexpr std::string_view kBegin = R"(// NOLINTBEGIN
 #include "device/vectors.h"
 
-asm(R"asm(
-    .section .rodata.arenite_device_files, "a"
+#if defined(__wasm__)  // whose assembler knows data by its type and size, of which 1 is enough
+#define ARENITE_SECTION \
+  ".section .rodata.arenite_device_files, \"\", @\n.type arenite_device_files, @object\n"
+#define ARENITE_PREVIOUS ".size arenite_device_files, 1\n.section .text, \"\", @\n"
+#else
+#define ARENITE_SECTION ".section .rodata.arenite_device_files, \"a\"\n"
+#define ARENITE_PREVIOUS ".previous\n"
+#endif
+asm(ARENITE_SECTION R"asm(
     .balign 64
-    .global arenite_device_files
+    .globl arenite_device_files
 arenite_device_files:
     .incbin "$"
-    .previous
-)asm");
+)asm" ARENITE_PREVIOUS);
 extern "C" const std::byte arenite_device_files[];
 
 namespace arenite::device {

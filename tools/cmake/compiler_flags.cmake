@@ -77,7 +77,7 @@ endfunction()
 # is no operating system there are no shared objects. Nothing is thrown through it, so it has no
 # tables for unwinding, which would be loaded with it.
 function(arenite_embeddable target)
-  if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")
+  if(NOT CMAKE_SYSTEM_NAME MATCHES "^(Generic|Emscripten)$")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
   set_target_properties(${target} PROPERTIES

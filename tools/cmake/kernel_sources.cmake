@@ -13,6 +13,7 @@ set(ARENITE_SET_dsp scalar)  # and runtime/kernels/cortex_m_dsp.cc
 set(ARENITE_SET_mve scalar)  # and runtime/kernels/cortex_m_mve.cc
 set(ARENITE_SET_rvv128 scalar rvv)  # and runtime/kernels/rvv_products.cc
 set(ARENITE_SET_rvv256 scalar rvv)
+set(ARENITE_SET_simd128 scalar simd128)  # runtime/kernels/simd128_products.cc
 set(ARENITE_SET_sse41 sse sse2 sse41)
 set(ARENITE_SET_avx2 avx fma3 avx2 avxvnni)
 set(ARENITE_SET_avx512 avx avx2 avx512f avx512skx)
@@ -291,6 +292,10 @@ set(ARENITE_KERNELS_neoni8mm
   src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-6x16c8-minmax-neoni8mm.c
   src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-7x16c8-minmax-neoni8mm.c
   src/qd8-f32-qb4w-gemm/gen/qd8-f32-qb4w-gemm-8x16c8-minmax-neoni8mm.c)
+
+# Unrolled in builds for size, too.
+set(ARENITE_KERNEL_FLAGS_simd128 -msimd128 -O2)
+set(ARENITE_KERNEL_TEST_simd128 "#include <wasm_simd128.h>")
 
 # These take vectors of any length; what is left out here (exponential, GELU, sigmoid, tanh) XNNPACK
 # has not, or makes a number of -infinity that is not 0. Segments in registers came with GCC 14 and

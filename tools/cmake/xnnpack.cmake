@@ -47,6 +47,7 @@ check_source_compiles(C
    int unused;"
   ARENITE_HAS_SOFT_FLOATS)
 check_source_compiles(C "#if __riscv_xlen != 64\n#error\n#endif\nint unused;" ARENITE_IS_RISCV64)
+check_source_compiles(C "#if !defined(__wasm__)\n#error\n#endif\nint unused;" ARENITE_IS_WASM)
 include(kernel_sources)
 
 # The kernel sets of this architecture that are asked for, that models of ARENITE_MODEL are packed
@@ -80,6 +81,9 @@ foreach(row IN LISTS arenite_rows)
     list(APPEND arenite_known_sets "${CMAKE_MATCH_1}")
   endif()
 endforeach()
+if(ARENITE_IS_WASM)
+  list(APPEND arenite_known_sets simd128)  # for the target of the scalar set
+endif()
 set(arenite_wanted_sets ${ARENITE_KERNELS})
 if(ARENITE_KERNELS STREQUAL "all")
   set(arenite_wanted_sets ${arenite_known_sets})

@@ -35,8 +35,9 @@ constexpr uint32_t bit(Target target) { return 1u << static_cast<uint32_t>(targe
 uint32_t cpu_targets();
 
 // Returns the name of the kernel set that serves a target on this CPU or on a CPU of the target, as
-// a static string: "scalar", "sse41", "avx2" ("avxvnni" on CPUs with AVX-VNNI), "avx512", "neon",
-// "neon32", "avx512vnni", "neondot", "neoni8mm", "dsp", "mve", "rvv128" or "rvv256".
+// a static string: "scalar" ("simd128" in WebAssembly), "sse41", "avx2" ("avxvnni" on CPUs with
+// AVX-VNNI), "avx512", "neon", "neon32", "avx512vnni", "neondot", "neoni8mm", "dsp", "mve",
+// "rvv128" or "rvv256".
 const char* kernel_set_name(Target target);
 
 }  // namespace arenite

@@ -9,9 +9,9 @@
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-x86-64-levels test-kernel-sets test-faults test-bits test-tsan \
   test-tsan-cli test-arm64 test-armv7 test-riscv64 test-riscv64-vector with-clang-19 test-riscv32 \
-  test-riscv32-soft test-cortex-m7 test-cortex-m4f test-no-fpu test-integer-rows demo-cortex-m7 \
-  demo-wake wheel first-hour reproducible bounds fuzz fuzz-all damage coverage mutation bench \
-  bench-cortex-m size check tidy tokenizers api-docs sanitize clean help
+  test-riscv32-soft wasm test-wasm test-cortex-m7 test-cortex-m4f test-no-fpu test-integer-rows \
+  demo-cortex-m7 demo-wake wheel first-hour reproducible bounds fuzz fuzz-all damage coverage \
+  mutation bench bench-cortex-m size check tidy tokenizers api-docs sanitize clean help
 MAKEFLAGS += --no-print-directory
 export ARENITE_SKIP_PACKAGES
 
@@ -34,6 +34,8 @@ PACKAGES_RISCV64_VECTOR := $(PACKAGES_RISCV64) clang-19 gcc libc6-dev
 # Headers of C++ come with the compiler for ARM: tools/cmake/riscv32.cmake.
 PACKAGES_RISCV32 := gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
   libstdc++-arm-none-eabi-dev qemu-system-misc
+PACKAGES_WASM := emscripten nodejs
+PACKAGES_WASM_TESTS := chromium
 PACKAGES_CORTEX_M := gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
   qemu-system-arm
 # The compilers of the above alone, and what runs a program of Cortex-M7.
@@ -154,6 +156,18 @@ test-riscv32: ## Run the device tests on 32-bit RISC-V without a system
 
 test-riscv32-soft: ## The same without an FPU
 	$(call test_riscv32,riscv32-soft)
+
+WEB_PAGE := build-wasm/examples/web/page
+wasm: ## Build a page that understands commands, for browsers
+	@$(INSTALL) $(PACKAGES) $(PACKAGES_WASM)
+	$(call build,default,,arenite_cli make_device_vectors)
+	$(call build,wasm,$(HOST_PROGRAMS),web)
+	@cd $(WEB_PAGE) && wc -c arenite.wasm arenite.js index.html intent.arn wake.arn
+
+test-wasm: wasm ## Run the device tests in Node, and the page in Chromium
+	@$(INSTALL) $(PACKAGES_WASM_TESTS)
+	$(call build,wasm,,device_tests wasm_products)
+	$(call run_tests,wasm,-V -R '^(device_tests|Wasm)')
 
 # $(call run_beside,PRESET...) runs the tests of several builds at a time, since those on a device
 # take one core.

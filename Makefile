@@ -385,10 +385,10 @@ api-docs: ## Write HTML of the public headers' comments
 	@doxygen tools/cmake/Doxyfile
 	@echo 'build/api-docs/index.html'
 
-tokenizers: ## Compare tokenizers of 130 kinds with Hugging Face's library
+tokenizers: ## Compare tokenizers of 150 kinds with Hugging Face's library and SentencePiece
 	@$(INSTALL) $(PACKAGES)
-	@python3 -c 'import tokenizers' 2>/dev/null || { \
-	  echo 'Expected the Python package tokenizers, 0.23: pip install tokenizers' >&2; exit 1; }
+	@python3 -c 'import tokenizers, sentencepiece' 2>/dev/null || { \
+	  echo 'Expected the Python packages tokenizers, 0.23, and sentencepiece, 0.2' >&2; exit 1; }
 	$(call build,default,,arenite_cli)
 	@python3 tests/tokenizers/make_kinds.py build/tokenizers
 	@python3 tests/tokenizers/compare_kinds.py build/tokenizers build/arenite

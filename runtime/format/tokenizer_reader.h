@@ -82,7 +82,10 @@ enum SplitFlags : uint32_t {
   kOfBytes = 4,       // matches the byte-level alphabet's character of each byte
   kSkipFailures = 8,  // where a search fails, none succeeds before the character that ended it
   kPartsFollow = 16,  // its pieces are parts with their own prefix, which later steps split
-  kSplitFlagsAll = 31,
+  // The row of state 0 has the state that a search begins in, by the column of the character before
+  // it; column 0 is the start of the text.
+  kLooksBehind = 32,
+  kSplitFlagsAll = 63,
 };
 inline constexpr uint32_t kSplitHeader = 2;  // elements of a step before its table
 inline constexpr uint32_t kColumnBits = 8;
@@ -115,7 +118,10 @@ enum TokenizerFlags : uint32_t {
   kDropRepeats = 4096,    // decoding writes a token once where it is repeated, as for CTC
   kEndsAreSpaces = 8192,  // words end with tokens that end with a space; decoding drops the last
   kOtherTypes = 16384,  // a token around a text has a type other than 0 and 1, which is not stored
-  kTokenizerFlagsAll = 32767,
+  // SentencePiece's ways: Unigram rounds its sums to floats, and unknown pieces in a row become one
+  // token.
+  kAsSentencePiece = 32768,
+  kTokenizerFlagsAll = 65535,
 };
 
 enum SpecialFlags : uint8_t {
@@ -133,11 +139,14 @@ enum SpecialFlags : uint8_t {
 // fold_sequences[5] to [7] are the three code points.
 enum class TextStep : uint32_t {
   kFold,      // first, count: entries of fold_from; 1: also decomposes Hangul syllables
-  kCharsmap,  // no parameters
-  kShrink,    // a run of 0: U+0020, 1: any white space; its least length; the code point it becomes
-  kStrip,     // sum of 1: strips white space at the front, 2: at the end
-  kReplace,   // first, n, m: n code points from fold_sequences[first] on become the next m ones
-  kPrepend,   // a code point that goes before a text, unless it is empty
+  kCharsmap,  // 1: maps the longest key, wherever a grapheme ends
+  // A run of 0: U+0020, 1: any white space, else this code point; its least length; the code point
+  // that it becomes.
+  kShrink,
+  // Strips white space: sum of 1 at the front, 2 at the end, 4 only U+0020, and U+2581 at the end.
+  kStrip,
+  kReplace,  // first, n, m: n code points from fold_sequences[first] on become the next m ones
+  kPrepend,  // a code point that goes before a text, unless it is empty
   // Canonical ordering by the n numbers from fold_sequences[first] on: a code point, and the
   // combining class of it and of all up to the next one.
   kOrder,

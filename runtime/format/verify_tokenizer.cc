@@ -478,13 +478,13 @@ bool verify_step(const TokenizerView& view, uint32_t place, const Refusal& refus
       }
       break;
     case TextStep::kCharsmap:
-      is_sound = !view.charsmap.empty();
+      is_sound = !view.charsmap.empty() && step[1] <= 1;
       break;
     case TextStep::kShrink:
-      is_sound = step[1] <= 1 && step[2] > 0 && step[3] <= kCodePointMax;
+      is_sound = step[1] <= kCodePointMax && step[2] > 0 && step[3] <= kCodePointMax;
       break;
     case TextStep::kStrip:
-      is_sound = step[1] <= 3;
+      is_sound = step[1] <= 7;
       break;
     case TextStep::kReplace:
       is_sound = step[2] > 0 && end + step[3] <= view.fold_sequences.size();

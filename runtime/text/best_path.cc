@@ -3,7 +3,7 @@
 // scores, by dynamic programming (Viterbi) over the ends of tokens:
 //   score(0) = 0, score(end) = max over tokens [begin, end) of score(begin) + score(token)
 // Scores are doubles; among equal sums, the path with the longer last token wins, as in Hugging
-// Face's library.
+// Face's library. SentencePiece keeps sums as floats: it adds, compares, then rounds.
 #include <cassert>
 #include <cstring>
 
@@ -35,7 +35,7 @@ class Paths {
       const uint32_t next = at + part_.code_point(begin_ + at).bytes;
       const double sum = score(at);
       if (!add_tokens(at, next, sum)) {
-        offer(next, at, sum + score_at(view_.whole_tokens.size()), kNoToken);
+        offer(next, at, rounded(sum + score_at(view_.whole_tokens.size())), kNoToken);
       }
       at = next;
     }
@@ -63,9 +63,13 @@ class Paths {
     return value;
   }
 
+  double rounded(double sum) const {
+    return view_.has(format::kAsSentencePiece) ? static_cast<double>(static_cast<float>(sum)) : sum;
+  }
+
   void offer(uint32_t at, uint32_t from, double sum, TokenId last) {
     if (start(at) != kNowhere && !(sum > score(at))) return;
-    keep_score(at, sum);
+    keep_score(at, rounded(sum));
     start(at) = from;
     token(at) = last;
   }

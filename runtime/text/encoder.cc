@@ -79,7 +79,10 @@ bool Encoder::add_named(std::string_view text, size_t begin, const SpecialFinder
   for (size_t at = 0; at < text.size();) {
     const SpecialMatch match = names.find(text, at);
     const std::string_view before(text.data() + at, match.begin - at);
-    if (!before.empty() && !add_text(before, begin + at)) return false;
+    const bool has_prefix_alone = begin + at == 0 && has_lone_prefix(match);
+    const bool is_added = has_prefix_alone ? add_part(Part(before, true), 0)
+                                           : before.empty() || add_text(before, begin + at);
+    if (!is_added) return false;
     if (match.token != kNoToken) {
       if (!fits(1, Part(text, false), match.end)) return false;
       push(match.token);
@@ -94,7 +97,7 @@ bool Encoder::add_text(std::string_view text, size_t begin) {
   if constexpr (linked(Need::kUnigram)) {
     if (view_.has(format::kWordsAreParts)) return add_spaced(text, begin);
     if (text.empty()) return true;
-    if (has_parts(view_)) return add_parts(text, begin);
+    if (has_step(view_, format::kPartsFollow)) return add_parts(text, begin);
   }
   if constexpr (linked(Need::kWordPiece)) {
     const bool has_words = view_.kind == format::TokenizerKind::kWordPiece;
@@ -209,6 +212,7 @@ bool Encoder::add_word(const Part& part, const Piece& piece) {
 
 bool Encoder::add_part(const Part& part, size_t begin) {
   part_begin_ = begin;
+  unknown_before_ = false;
   if constexpr (kPiecesLinked) {
     PreTokenizer pre_tokenizer(view_, part, SplitSteps::kOfParts);
     Piece piece;
@@ -249,9 +253,10 @@ bool Encoder::add_piece(const Part& part, const Piece& piece) {
   const TokenId whole = whole_token(part, piece);
   if (whole != kNoToken) {
     push(whole);
+    unknown_before_ = false;
     return true;
   }
-  unknown_before_ = false;
+  if (!view_.has(format::kAsSentencePiece)) unknown_before_ = false;
   size_t end = count_;
   if (!add_symbols(part, piece, end)) return false;
   const uint32_t symbols = static_cast<uint32_t>(end - count_);

@@ -4,6 +4,7 @@
 //   [front: written ... | free | ... not yet read :end]
 #include "text/normalizer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/needs.h"
@@ -19,6 +20,7 @@ using format::TokenizerView;
 
 // Longer graphemes are mapped character by character.
 constexpr size_t kMappedBytesMax = 5;
+constexpr size_t kKeyBytesMax = 64;  // where the longest key counts
 
 constexpr uint32_t kFirstMark = 0x300;  // characters before it are no marks, nor composed with
 
@@ -41,7 +43,7 @@ class Step {
           fits = fold(step);
           break;
         case TextStep::kCharsmap:
-          fits = map_grapheme();
+          fits = step[1] != 0 ? map_longest() : map_grapheme();
           break;
         case TextStep::kShrink:
           fits = shrink(step);
@@ -138,8 +140,8 @@ class Step {
     return count == 1 ? put(value) : put(view_.fold_sequences.subspan(value, count));
   }
 
-  bool is_of_run(uint32_t code_point, uint32_t all) const {
-    return all != 0 ? is_space(code_point) : code_point == ' ';
+  bool is_of_run(uint32_t code_point, uint32_t of) const {
+    return of == 1 ? is_space(code_point) : code_point == (of == 0 ? ' ' : of);
   }
 
   bool shrink(std::span<const uint32_t> step) {
@@ -286,10 +288,9 @@ class Step {
     size_t first = text_.size(), last = 0;
     for (size_t at = 0; at < text_.size();) {
       const CodePoint next = code_point(at);
-      if (!is_space(next.value)) {
-        if (first == text_.size()) first = at;
-        last = at + next.bytes;
-      }
+      const bool is_blank = (sides & 4) != 0 ? next.value == ' ' : is_space(next.value);
+      if (!is_blank && first == text_.size()) first = at;
+      if (!is_blank && ((sides & 4) == 0 || next.value != kSpaceMark)) last = at + next.bytes;
       at += next.bytes;
     }
     const size_t begin = (sides & 1) != 0 ? first : 0;
@@ -335,30 +336,44 @@ class Step {
     return end;
   }
 
-  // Returns the charsmap's text for the shortest prefix of `bytes` that is a key; null data if
-  // there is none. The walk through the double array (SPEC.md) takes one unit for each byte, so it
-  // ends for any unit values.
-  std::string_view mapped(std::string_view bytes) const {
+  // Returns the charsmap's text for the shortest prefix of `bytes` that is a key, or with `longest`
+  // for the longest one, whose length it sets; null data if there is none. The walk through the
+  // double array (SPEC.md) takes one unit for each byte, so it ends for any unit values.
+  std::string_view mapped(std::string_view bytes, size_t* longest = nullptr) const {
     const std::span<const uint32_t> units = view_.charsmap.subspan(2, view_.charsmap[0]);
     const auto offset = [](uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); };
+    std::string_view found;
     uint32_t place = offset(units[0]);
-    for (const char c : bytes) {
+    for (size_t at = 0; at < bytes.size(); ++at) {
+      const char c = bytes[at];
       place ^= static_cast<uint8_t>(c);
-      if (c == 0 || place >= units.size()) return {};
+      if (c == 0 || place >= units.size()) return found;
       const uint32_t unit = units[place];
-      if ((unit & 0x800000FF) != static_cast<uint8_t>(c)) return {};
+      if ((unit & 0x800000FF) != static_cast<uint8_t>(c)) return found;
       place ^= offset(unit);
       if ((unit & 0x100) == 0) continue;
-      if (place >= units.size()) return {};
+      if (place >= units.size()) return found;
       const uint32_t begin = units[place] & 0x7FFFFFFF, size = view_.charsmap[1];
-      if (begin >= size) return {};
+      if (begin >= size) return found;
       const char* const texts =
           reinterpret_cast<const char*>(view_.charsmap.data() + 2 + units.size());
       uint32_t end = begin;
       while (end < size && texts[end] != 0) ++end;
-      return {texts + begin, end - begin};
+      found = {texts + begin, end - begin};
+      if (longest == nullptr) return found;
+      *longest = at + 1;
     }
-    return {};
+    return found;
+  }
+
+  // Maps the longest key at `read_`, as SentencePiece does.
+  bool map_longest() {
+    size_t length = 0;
+    const std::string_view to =
+        mapped(bytes(read_, std::min(text_.size(), read_ + kKeyBytesMax)), &length);
+    if (to.data() == nullptr) return copy(read_ + code_point(read_).bytes);
+    read_ += length;
+    return put(to);
   }
 
   // Maps the grapheme at `read_`. If a prefix of a short grapheme is a key, its text replaces the

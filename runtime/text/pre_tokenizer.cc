@@ -34,9 +34,9 @@ PreTokenizer::PreTokenizer(const format::TokenizerView& view, const Part& part, 
   }
 }
 
-bool has_parts(const format::TokenizerView& view) {
+bool has_step(const format::TokenizerView& view, format::SplitFlags flag) {
   for (size_t i = 1; i < view.splits.size();) {
-    if ((view.splits[i] & format::kPartsFollow) != 0) return true;
+    if ((view.splits[i] & flag) != 0) return true;
     i += format::kSplitHeader + size_t{view.splits[i + 1]} * view.splits[0];
   }
   return false;
@@ -44,30 +44,32 @@ bool has_parts(const format::TokenizerView& view) {
 
 bool PreTokenizer::next(Piece& piece) {
   while (position_ < part_.size()) {
-    size_t end = part_.size();
+    Range text = {0, part_.size()};
     bool is_dropped = false;
     for (uint32_t i = 0; i < step_count_ && !is_dropped; ++i) {
-      if (ends_[i] <= position_) ends_[i] = piece_end(steps_[i], end, is_dropped);
-      end = ends_[i];
+      if (pieces_[i].end <= position_) {
+        pieces_[i] = {position_, piece_end(steps_[i], text, is_dropped)};
+      }
+      text = pieces_[i];
     }
-    piece = {position_, end};
-    position_ = end;
+    piece = {position_, text.end};
+    position_ = text.end;
     if (!is_dropped) return true;
   }
   return false;
 }
 
 // Returns the end of the match at position_, or else of the gap before the next match.
-size_t PreTokenizer::piece_end(const uint32_t* step, size_t limit, bool& is_dropped) const {
+size_t PreTokenizer::piece_end(const uint32_t* step, const Range& text, bool& is_dropped) const {
   size_t read = 0;
-  size_t end = match_end(step, position_, limit, read);
+  size_t end = match_end(step, position_, text, read);
   const bool is_match = end != position_;
   while (!is_match) {
     uint32_t bytes = 0;
     (void)column_at(step, end, bytes);
     const bool skips = (step[0] & format::kSkipFailures) != 0 && read > end;
     end = skips ? read : end + bytes;
-    if (end >= limit || match_end(step, end, limit, read) != end) break;
+    if (end >= text.end || match_end(step, end, text, read) != end) break;
   }
   is_dropped = (step[0] & (is_match ? format::kDropMatches : format::kDropGaps)) != 0;
   return end;
@@ -75,20 +77,33 @@ size_t PreTokenizer::piece_end(const uint32_t* step, size_t limit, bool& is_drop
 
 // Returns the end of the match that begins at `begin`; `begin` if there is none. Sets `read` to the
 // character that ends the search.
-size_t PreTokenizer::match_end(const uint32_t* step, size_t begin, size_t limit,
+size_t PreTokenizer::match_end(const uint32_t* step, size_t begin, const Range& text,
                                size_t& read) const {
   const uint32_t* const table = step + format::kSplitHeader;
   size_t end = begin;
-  for (size_t at = begin, state = kStart; state != 0;) {
+  for (size_t at = begin, state = start_state(step, begin, text); state != 0;) {
     read = at;
     uint32_t bytes = 0;
-    const uint32_t column = at < limit ? column_at(step, at, bytes) : 0;
+    const uint32_t column = at < text.end ? column_at(step, at, bytes) : 0;
     const uint32_t entry = table[state * column_count_ + column];
     if ((entry & 1) != 0) end = at;
     state = bytes != 0 ? entry >> 1 : 0;
     at += bytes;
   }
   return end;
+}
+
+// Returns the state that a search at `begin` starts in.
+uint32_t PreTokenizer::start_state(const uint32_t* step, size_t begin, const Range& text) const {
+  if (!linked(Need::kUnigram) || (step[0] & format::kLooksBehind) == 0) return kStart;
+  uint32_t column = 0, bytes = 0;
+  if (begin > text.begin) {
+    size_t at = begin - 1;
+    while (at > text.begin && begin - at < kUtf8BytesMax && (part_.byte(at) & 0xC0) == 0x80) --at;
+    column = column_at(step, at, bytes);
+    if (bytes != begin - at) column = column_at(step, begin - 1, bytes);  // a byte by itself
+  }
+  return step[format::kSplitHeader + column] >> 1;
 }
 
 // Returns the column of the character at a position, and its number of bytes. A byte that is not

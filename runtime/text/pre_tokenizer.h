@@ -65,7 +65,7 @@ struct Piece {
 
 // The steps that divide a text into parts (SplitFlags::kPartsFollow), or parts into pieces.
 enum class SplitSteps : uint8_t { kUpToParts, kOfParts };
-bool has_parts(const format::TokenizerView& view);
+bool has_step(const format::TokenizerView& view, format::SplitFlags flag);
 
 // Splits by tables that the converter compiles from regular expressions. The pieces of a step are
 // the texts of the next one; a text without steps is one piece. A search remembers where its last
@@ -80,8 +80,13 @@ class PreTokenizer {
   bool next(Piece& piece);
 
  private:
-  size_t piece_end(const uint32_t* step, size_t limit, bool& is_dropped) const;
-  size_t match_end(const uint32_t* step, size_t begin, size_t limit, size_t& read) const;
+  // The bytes that a step divides.
+  struct Range {
+    size_t begin, end;
+  };
+  size_t piece_end(const uint32_t* step, const Range& text, bool& is_dropped) const;
+  size_t match_end(const uint32_t* step, size_t begin, const Range& text, size_t& read) const;
+  uint32_t start_state(const uint32_t* step, size_t begin, const Range& text) const;
   uint32_t column_at(const uint32_t* step, size_t position, uint32_t& bytes) const;
 
   std::span<const uint32_t> columns_;
@@ -89,7 +94,7 @@ class PreTokenizer {
   uint32_t column_count_ = 0;
   uint32_t step_count_ = 0;
   const uint32_t* steps_[format::kSplitStepsMax] = {};  // in `splits`
-  size_t ends_[format::kSplitStepsMax] = {};  // of the piece of each step that holds position_
+  Range pieces_[format::kSplitStepsMax] = {};  // the piece of each step that holds position_
   size_t position_ = 0;
 };
 

@@ -60,7 +60,8 @@ TextParts TextStream::next(TokenId id) {
   if (at_start_ && view.has(format::kDropFirstSpace) && bytes.front() == ' ') {
     bytes.remove_prefix(1);
     if constexpr (linked(Need::kUnigram)) {  // Hugging Face's decoder drops all leading spaces
-      const bool drops_all = view.kind == format::TokenizerKind::kUnigram;
+      const bool drops_all =
+          view.kind == format::TokenizerKind::kUnigram && !view.has(format::kAsSentencePiece);
       while (drops_all && bytes.starts_with(' ')) bytes.remove_prefix(1);
     }
   }

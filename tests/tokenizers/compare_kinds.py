@@ -60,8 +60,7 @@ def compare(arenite, folder, show):
         if run.returncode != 0:
             return "refused", run.stderr.strip().replace(str(folder) + "/", "")
         differ = []
-        for mode in ("special", "plain"):
-            expected = cases[mode]
+        for mode, expected in cases.items():
             try:
                 results = tokenize(arenite, model, expected["texts"], mode)
             except RuntimeError as error:
@@ -70,7 +69,7 @@ def compare(arenite, folder, show):
                                                   expected["decoded"], strict=True):
                 if result["ids"] != ids:
                     differ.append((len(text), f"{mode} ids {text!r}: {result['ids']}, not {ids}"))
-                elif folder.name in IDS_ALONE:
+                elif folder.name in IDS_ALONE or decoded is None:
                     continue
                 elif as_written(result["decoded"]) != as_written(decoded):
                     differ.append((len(text), f"{mode} text of {ids}: {result['decoded']!r}, not "

@@ -7,12 +7,13 @@ decoder of each, around small vocabularies that are trained here.
 The settings are those of the tokenizer.json that families publish, and of the tokenizer classes of
 transformers 5. Names that begin with "odd" are combinations that the library allows besides.
 """
-import base64
+import io
 import json
 import random
 import struct
 import unicodedata
 
+import sentencepiece
 from tokenizers import (AddedToken, Regex, Tokenizer, models, trainers)
 from tokenizers import decoders as d
 from tokenizers import normalizers as n
@@ -433,6 +434,10 @@ def bytes_family():
     yield "mpt_single_word", bytes_bpe(gpt2, added=[special("<tok>", single_word=True),
                                                     plain("toka", single_word=True)])
     yield "byte_prefix_normalizer", bytes_bpe(gpt2, normalizer=n.Prepend(" "))
+    yield "byte_replace_sets", bytes_bpe(gpt2, normalizer=n.Sequence([
+        n.Replace(Regex(r"[0-9]+"), "<n>"), n.Replace(Regex("[\u2018\u2019]"), "'"),
+        n.Replace(Regex(r"[\x00-\x08]"), ""), n.Prepend("ab")]))
+    yield "byte_characters", bytes_bpe([p.Split("", "isolated"), byte_level()])
     yield "byte_strip", bytes_bpe(gpt2, normalizer=n.Sequence([n.Strip(), n.Replace("\t", "  ")]))
     yield "byte_normalizer", bytes_bpe(None, normalizer=n.ByteLevel())
     yield "jais_unicode_scripts", bytes_bpe([p.UnicodeScripts(), byte_level(True)])
@@ -465,6 +470,8 @@ def pieces_family():
                             single="$A </s>", pair=None)
     yield "gemma_runs_normalized", sp_bpe(keep, gemma_split, GEMMA_DECODER, single="<s> $A",
                                           added=[plain(MARK * 2, normalized=True)])
+    yield "sp_bytes_as_text", sp_bpe(LEGACY, None, d.Sequence(
+        [d.Replace(MARK, " "), d.Fuse(), d.Strip(" ", 1, 0)]))
     yield "sp_no_fallback", sp_bpe(LEGACY, None, LLAMA_DECODER, fallback=False)
     yield "sp_no_fallback_apart", sp_bpe(LEGACY, None, LLAMA_DECODER, fallback=False,
                                          fuse_unk=False)
@@ -593,6 +600,37 @@ def other_family():
     yield "odd_no_decoder", bytes_bpe(byte_level(True), decoder=d.Fuse())
     yield "odd_two_metaspaces", unigram(MAP, p.Sequence([ws, p.Punctuation(), meta("first")]),
                                         metad("first"), "<s> $A")
+
+
+# ---- SentencePiece's own files ----
+
+PIECES = {
+    "unigram": {}, "unigram_nfkc_cf": {"normalization_rule_name": "nmt_nfkc_cf"},
+    "unigram_bytes": {"byte_fallback": True, "vocab_size": 520},
+    "unigram_across_words": {"byte_fallback": True, "vocab_size": 620,
+                             "split_by_whitespace": False},
+    "unigram_t5": {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
+    "unigram_user": {"user_defined_symbols": ["<sep>", "toka", "[x y]"]},
+    "bpe": {}, "bpe_bytes": {"byte_fallback": True, "vocab_size": 520},
+    "bpe_user": {"user_defined_symbols": ["<sep>", "toka", "[x y]"]},
+    "bpe_spaces": {"remove_extra_whitespaces": False, "normalization_rule_name": "identity"},
+    "bpe_no_prefix": {"add_dummy_prefix": False},
+    "word": {}, "word_spaces": {"remove_extra_whitespaces": False},
+    "char": {}, "char_nfkc": {"normalization_rule_name": "nfkc"},
+    "char_user": {"user_defined_symbols": ["<sep>", "toka"]},
+}
+# Few rules, and sequences of several characters among them.
+FEW_RULES = "FF21\t41\nA\t20\n9\t20\n61 301\tE1\n61 301 323\t1EA1 301\nFB01\t66 69\n200B\t\n"
+
+
+def sentence_pieces(name, **more):
+    """A tokenizer.model of the kind that the name begins with."""
+    settings = {"vocab_size": 300, "model_type": name.split("_")[0], **PIECES[name], **more}
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES * 4), model_writer=out, hard_vocab_limit=False,
+        minloglevel=2, **settings)
+    return out.getvalue()
 
 
 FAMILIES = bert_family, bytes_family, pieces_family, unigram_family, other_family

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tokenizers of published families, and what Hugging Face's library makes of texts.
 
-    python3 make_kinds.py FOLDER [NAME ...]     (tokenizers 0.23)
+    python3 make_kinds.py FOLDER [NAME ...]     (tokenizers 0.23, sentencepiece 0.2)
     TEXTS=60 python3 make_kinds.py --cases NAME ... >kind_cases.json
+    TEXTS=60 python3 make_kinds.py --pieces >piece_cases.json
 
-Each kind is a folder: a model of random weights around the tokenizer.json, and cases.json with the
-texts, ids and decoded texts, where names of special tokens in texts are read and where they are
-not. TEXTS=N in the environment makes N texts of each kind instead of 2,000.
+Each kind is a folder: a model of random weights around the tokenizer.json or tokenizer.model, and
+cases.json with the texts, ids and decoded texts, where names of special tokens in texts are read
+and where they are not. TEXTS=N in the environment makes N texts of each kind instead of 2,000.
 """
 import array
 import json
@@ -15,6 +16,7 @@ import os
 import random
 import struct
 import sys
+import tempfile
 from pathlib import Path
 
 import kinds
@@ -118,6 +120,41 @@ def write_kind(folder, name, tokenizer, count):
     (folder / "cases.json").write_text(json.dumps(cases_of(tokenizer, name, count)))
 
 
+def cases_of_pieces(name, model, count):
+    """SentencePiece writes its own text for unknown pieces, and drops all spaces that tokens begin a
+    text with, where the runtime drops one: such texts are not decoded."""
+    library = kinds.sentencepiece.SentencePieceProcessor(model_proto=model)
+    r = random.Random(name)
+    texts = LINES + [text(r, []) for _ in range(count - len(LINES))]
+    ids = [library.encode(t) for t in texts]
+    is_other = [library.unk_id() in i or t.lstrip().startswith(kinds.MARK)
+                for t, i in zip(texts, ids, strict=True)]
+    decoded = [None if o else library.decode(i) for o, i in zip(is_other, ids, strict=True)]
+    return {"plain": {"texts": texts, "ids": ids, "decoded": decoded}}
+
+
+def write_pieces(folder, name, count):
+    folder.mkdir(parents=True, exist_ok=True)
+    model = kinds.sentence_pieces(name)
+    (folder / "tokenizer.model").write_bytes(model)
+    (folder / "tokenizer_config.json").write_text('{"add_bos_token": false}')
+    write_model(folder, 640, random.Random(name))
+    (folder / "cases.json").write_text(json.dumps(cases_of_pieces(name, model, count)))
+
+
+def print_pieces(count):
+    """Writes the cases of small files as library_cases_test.cc reads them."""
+    found = []
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        rules.write(kinds.FEW_RULES)
+        rules.flush()
+        for name in ("unigram", "unigram_user", "bpe_user", "word", "char"):
+            model = kinds.sentence_pieces(name, normalization_rule_tsv=rules.name)
+            cases = cases_of_pieces(name, model, count)["plain"]
+            found.append({"name": name, "model": model.hex(), **cases})
+    json.dump(found, sys.stdout, separators=(",", ":"))
+
+
 def print_cases(wanted, count):
     """Writes the cases of kinds as library_cases_test.cc reads them."""
     found = []
@@ -135,6 +172,11 @@ def main():
     count = int(os.environ.get("TEXTS", "2000"))
     if sys.argv[1] == "--cases":
         return print_cases(wanted, count)
+    if sys.argv[1] == "--pieces":
+        return print_pieces(count)
+    for name in kinds.PIECES:
+        if not wanted or f"pieces_{name}" in wanted:
+            write_pieces(root / f"pieces_{name}", name, count)
     for name, tokenizer in kinds.kinds():
         if not wanted or name in wanted:
             write_kind(root / name, name, tokenizer, count)

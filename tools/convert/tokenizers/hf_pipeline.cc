@@ -34,7 +34,8 @@ TokenId read_id(const HfObject& object, std::string_view field, const json& valu
   return *id;
 }
 
-Element read_element(const HfObject& step, const HfObject& element) {
+// Adds the text, or the tokens that a special token of the template stands for.
+void read_element(const HfObject& step, const HfObject& element, std::vector<Element>& elements) {
   const bool is_text = element.has("Sequence");
   const HfObject content = element.object(is_text ? "Sequence" : "SpecialToken");
   Element read;
@@ -43,19 +44,21 @@ Element read_element(const HfObject& step, const HfObject& element) {
   }
   if (is_text) {
     read.text = content.has("id") ? content.text("id") : "A";
-    return read;
+    return elements.push_back(read);
   }
   const json& ids = step.object("special_tokens").object(content.text("id")).at("ids");
-  const char* const expected = "one id for each special token";
-  if (!ids.is_array() || ids.size() != 1) step.refuse("special_tokens", expected);
-  read.token = read_id(step, "special_tokens", ids[0], expected);
-  return read;
+  const char* const expected = "a list of ids for each special token";
+  if (!ids.is_array()) step.refuse("special_tokens", expected);
+  for (const json& id : ids) {
+    read.token = read_id(step, "special_tokens", id, expected);
+    elements.push_back(read);
+  }
 }
 
 std::vector<Element> read_template(const HfObject& step, const char* field) {
   std::vector<Element> elements;
   for (const HfObject& element : step.list(field, "a list of texts and special tokens")) {
-    elements.push_back(read_element(step, element));
+    read_element(step, element, elements);
   }
   return elements;
 }
@@ -273,6 +276,7 @@ void take_split(HfPipeline& pipeline, const HfObject& step) {
   pattern.expect_only({"Regex", "String"});
   std::string expression =
       pattern.has("Regex") ? pattern.text("Regex") : escaped(pattern.text("String"));
+  if (expression.empty()) expression = R"([\s\S])";  // the empty text is between all characters
   const bool is_text =
       pattern.has("String") && pattern.text("String").find_first_of(" \u2581") == std::string::npos;
   add_split(pipeline, step, split_by(step, std::move(expression), step.flag("invert", false)),
@@ -289,6 +293,14 @@ void take_metaspace(HfPipeline& pipeline, const HfObject& step) {
                                                                    : "never";
   if (scheme != "always" && scheme != "first" && scheme != "never") {
     step.refuse("prepend_scheme", "always, first or never");
+  }
+  const bool moves_start = std::ranges::any_of(pipeline.changes.steps, [](const TextChange& step) {
+    return (step.kind == format::TextStep::kStrip && (step.sides & 1) != 0) ||
+           (step.kind == format::TextStep::kReplace && step.to.empty());
+  });
+  if (scheme == "first" && moves_start) {
+    step.refuse("prepend_scheme",
+                "always or never, after a step that removes what a text begins with");
   }
   pipeline.words_are_parts = pipeline.splits == std::vector<SplitStep>{whitespace_split()};
   if (scheme == "first" && !pipeline.splits.empty() && !pipeline.changes.steps.empty()) {
@@ -359,6 +371,9 @@ void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
   } else if (type == "Punctuation") {
     step.expect_only({"type", "behavior"});
     add_split(pipeline, step, split_by(step, property(kWordPunctuation), false), false);
+  } else if (type == "FixedLength") {
+    step.expect_only({"type", "length"});
+    add_split(pipeline, step, {fmt::format(R"([\s\S]{{1,{}}})", step.at("length").dump())});
   } else if (type == "CharDelimiterSplit") {
     step.expect_only({"type", "delimiter"});
     add_split(pipeline, step, {escaped(step.text("delimiter")), format::kDropMatches});
@@ -370,7 +385,7 @@ void take_pre_tokenizer(HfPipeline& pipeline, const HfObject& step) {
   } else {
     refuse_type(step,
                 "Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, "
-                "CharDelimiterSplit, Metaspace, ByteLevel");
+                "CharDelimiterSplit, FixedLength, Metaspace, ByteLevel");
   }
 }
 

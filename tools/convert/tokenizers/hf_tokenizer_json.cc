@@ -23,6 +23,9 @@ using nlohmann::json;
 // ---- the model and its vocabulary ----
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
+using BytesOf = std::string (*)(std::string_view token);  // of a token
+
+std::string as_written(std::string_view token) { return std::string(token); }
 
 Merges read_merges(const HfObject& model) {
   if (!model.at("merges").is_array()) model.refuse("merges", "a list of merges");
@@ -54,20 +57,23 @@ void check_model(const HfObject& model) {
   model.expect("dropout", 0.0, true);
 }
 
-// Tokens such as "<0x0A>" become bytes; they are neither merged nor matched in texts.
+// Tokens such as "<0x0A>" stand for bytes, by which unknown characters are encoded, or tokens are
+// decoded, or both; these are neither merged nor matched in texts.
 void fill_sentencepiece_bpe(TokenizerSpec& spec, const Vocabulary& vocabulary, const Merges& merges,
-                            bool byte_fallback) {
+                            bool byte_fallback, const HfPipeline& pipeline) {
   spec.kind = format::TokenizerKind::kSentencePieces;
-  add_vocabulary(spec, vocabulary, piece_bytes);
+  add_vocabulary(spec, vocabulary, pipeline.replaces_spaces ? piece_bytes : as_written);
   for (const auto& [token, id] : vocabulary) {
-    const int byte = byte_fallback ? piece_byte(token) : -1;
-    if (byte < 0) {
-      add_character(spec, token, id);
-      continue;
+    const int byte = piece_byte(token);
+    if (byte >= 0 && byte_fallback) {
+      if (spec.byte_tokens.empty()) spec.byte_tokens.assign(256, kNoToken);
+      spec.byte_tokens[static_cast<size_t>(byte)] = id;
+    } else {
+      add_character(spec, token, id, pipeline.replaces_spaces);
     }
-    if (spec.byte_tokens.empty()) spec.byte_tokens.assign(256, kNoToken);
-    spec.byte_tokens[static_cast<size_t>(byte)] = id;
-    spec.tokens[id] = std::string(1, static_cast<char>(byte));
+    if (byte >= 0 && pipeline.has_byte_decoder) {
+      spec.tokens[id] = std::string(1, static_cast<char>(byte));
+    }
   }
   add_merges(spec, vocabulary, merges);
 }
@@ -110,13 +116,8 @@ void take_word_delimiter(TokenizerSpec& spec, const HfPipeline& pipeline, const 
   if (spec.characters.erase(written[0]) != 0) spec.characters[' '] = token->second;
 }
 
-// Whether the token is a run of U+2581, which stands for spaces.
-bool is_run_of_spaces(std::string_view token) {
-  const std::string bytes = piece_bytes(token);
-  return !bytes.empty() && bytes.find_first_not_of(' ') == std::string::npos;
-}
-
-void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& token) {
+void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& token,
+                     BytesOf decode_added) {
   token.expect_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
   const std::string content = token.text("content");
   const char* const expected = "the id that the vocabulary gives to this token, or one of its own";
@@ -133,17 +134,20 @@ void add_added_token(TokenizerSpec& spec, const Vocabulary& vocabulary, const Hf
   if (token.flag("normalized", false) && !spec.changes.empty()) {
     spec.specials[id] |= format::kNormalized;
   }
-  // Tokens of spaces are stored as spaces, like the results of merges; texts have U+2581.
-  if (is_run_of_spaces(content) && spec.kind == format::TokenizerKind::kSentencePieces) {
-    spec.tokens[id] = piece_bytes(content);
+  // Tokens are stored as decoding writes them, with spaces for U+2581; texts have U+2581.
+  const std::string decoded = decode_added(content);
+  if (decoded != content) {
+    spec.tokens[id] = decoded;
     spec.special_names[id] = content;
   }
 }
 
-void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& root) {
+// The decoder writes added tokens as it does others.
+void add_added_tokens(TokenizerSpec& spec, const Vocabulary& vocabulary, const HfObject& root,
+                      BytesOf decode_added = as_written) {
   if (!root.has("added_tokens")) return;
   for (const HfObject& token : root.list("added_tokens", "a list of tokens")) {
-    add_added_token(spec, vocabulary, token);
+    add_added_token(spec, vocabulary, token, decode_added);
   }
 }
 
@@ -170,7 +174,7 @@ void fill_word_level(TokenizerSpec& spec, const HfObject& root, const HfPipeline
   const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
   const auto unknown = vocabulary.find(model.text("unk_token"));
   if (unknown == vocabulary.end()) model.refuse("unk_token", "a token of the vocabulary");
-  add_vocabulary(spec, vocabulary, [](std::string_view token) { return std::string(token); });
+  add_vocabulary(spec, vocabulary, as_written);
   spec.byte_tokens.assign(256, kNoToken);
   spec.unknown = format::Unknown::kToken;
   spec.unknown_token = unknown->second;
@@ -259,7 +263,7 @@ void fill_unigram(TokenizerSpec& spec, const HfObject& root, const HfPipeline& p
     spec.unknown_token = *id;
   }
   apply_pipeline(spec, pipeline);
-  add_added_tokens(spec, vocabulary, root);
+  add_added_tokens(spec, vocabulary, root, piece_bytes);
   if (model.flag("byte_fallback", false)) {
     take_bytes(spec, model, vocabulary, pipeline.has_byte_decoder);
   }
@@ -309,7 +313,7 @@ void fill_hf_word_piece(TokenizerSpec& spec, const HfObject& root) {
   model.expect("continuing_subword_prefix", format::kContinuation);
   spec.word_characters_max = word_characters_max(model);
   const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
-  add_vocabulary(spec, vocabulary, [](std::string_view token) { return std::string(token); });
+  add_vocabulary(spec, vocabulary, as_written);
   const auto unknown = vocabulary.find(model.text("unk_token"));
   if (unknown == vocabulary.end()) model.refuse("unk_token", "a token of the vocabulary");
 
@@ -368,10 +372,6 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
   const Vocabulary vocabulary = read_vocabulary(model.object("vocab"));
   const Merges merges = read_merges(model);
   const bool byte_fallback = model.flag("byte_fallback", false);
-  const bool has_bytes = vocabulary.contains("<0x00>");
-  if (has_bytes && byte_fallback != pipeline.has_byte_decoder) {
-    model.refuse("byte_fallback", "true with a ByteFallback decoder, and false without");
-  }
   const std::string suffix =
       model.has("end_of_word_suffix") ? model.text("end_of_word_suffix") : "";
   if (pipeline.is_byte_level) {
@@ -380,12 +380,15 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file) {
     if (suffix != pipeline.decoded_suffix) {
       model.refuse("end_of_word_suffix", "that of a BPEDecoder, or none");
     }
-    fill_sentencepiece_bpe(spec, vocabulary, merges, byte_fallback);
+    fill_sentencepiece_bpe(spec, vocabulary, merges, byte_fallback, pipeline);
     if (!suffix.empty()) add_word_ends(spec, vocabulary, suffix);
   }
   apply_pipeline(spec, pipeline);
   take_word_delimiter(spec, pipeline, root, vocabulary);
-  add_added_tokens(spec, vocabulary, root);
+  add_added_tokens(spec, vocabulary, root,
+                   pipeline.is_byte_level     ? byte_level_bytes
+                   : pipeline.replaces_spaces ? piece_bytes
+                                              : as_written);
   spec.unknown = format::Unknown::kDrop;
   if (model.has("unk_token")) {
     const auto unknown = vocabulary.find(model.text("unk_token"));

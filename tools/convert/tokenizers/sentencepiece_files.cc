@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tokenizer.model, a protocol buffer, and tokenizer.bin, which llama2.c derives from it.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,6 +13,7 @@
 
 #include "convert/files/error.h"
 #include "convert/tokenizers/subwords.h"
+#include "convert/tokenizers/text_changes.h"
 #include "convert/tokenizers/tokenizer_readers.h"
 
 namespace arenite::convert {
@@ -102,18 +105,16 @@ void expect(const ByteReader& reader, const ProtobufField& field, Type type) {
 
 // ---- tokenizer.model ----
 
-constexpr uint64_t kBpe = 2;
-const char* const kModelTypes[] = {"unknown", "unigram", "BPE", "word", "char"};
+enum ModelType : uint64_t { kUnigram = 1, kBpe, kWord, kChar };
 
 // Defaults are those of the .proto file.
 struct SentencePieceModel {
   std::vector<SentencePiece> pieces;
-  uint64_t model_type = 1;
+  uint64_t model_type = kUnigram;
   bool byte_fallback = false;
   bool space_as_suffix = false;
   int32_t bos = 1;
   int32_t eos = 2;
-  std::string normalizer;
   std::string charsmap;
   bool dummy_prefix = true;
   bool remove_spaces = true;
@@ -158,7 +159,6 @@ constexpr struct {
     {kTrainerSpec, 35, Type::kVarint, set<&SentencePieceModel::byte_fallback>},
     {kTrainerSpec, 41, Type::kVarint, set<&SentencePieceModel::bos>},
     {kTrainerSpec, 42, Type::kVarint, set<&SentencePieceModel::eos>},
-    {kNormalizerSpec, 1, Type::kBytes, set<&SentencePieceModel::normalizer>},
     {kNormalizerSpec, 2, Type::kBytes, set<&SentencePieceModel::charsmap>},
     {kNormalizerSpec, 3, Type::kVarint, set<&SentencePieceModel::dummy_prefix>},
     {kNormalizerSpec, 4, Type::kVarint, set<&SentencePieceModel::remove_spaces>},
@@ -179,25 +179,82 @@ void read_message(SentencePieceModel& model, uint32_t message, ByteReader reader
 }
 
 void check_model(const SentencePieceModel& model, const std::string& name) {
-  refuse_if(model.model_type != kBpe,
-            "{}: trainer_spec.model_type is {} ({}): only BPE models are supported", name,
-            model.model_type, model.model_type < 5 ? kModelTypes[model.model_type] : "not known");
-  refuse_if(!model.charsmap.empty(),
-            "{}: normalizer_spec.name is {}: only 'identity', which leaves the text unchanged, is "
-            "supported",
-            name, quote(model.normalizer));
+  refuse_if(model.model_type < kUnigram || model.model_type > kChar,
+            "{}: trainer_spec.model_type is {}: expected 1 to 4 (unigram, BPE, word or char)", name,
+            model.model_type);
   const struct {
     const char* field;
     bool found, expected;
   } flags[] = {
       {"trainer_spec.treat_whitespace_as_suffix", model.space_as_suffix, false},
-      {"normalizer_spec.remove_extra_whitespaces", model.remove_spaces, false},
       {"normalizer_spec.escape_whitespaces", model.escape_spaces, true},
   };
   for (const auto& flag : flags) {
     if (flag.found == flag.expected) continue;
     throw InputError("{}: {} is {}: only {} is supported", name, flag.field, flag.found,
                      flag.expected);
+  }
+}
+
+// Adds the normalizer's steps. User-defined symbols are found after them; SentencePiece keeps them
+// from being changed.
+void add_steps(TokenizerSpec& spec, const SentencePieceModel& model, const std::string& name) {
+  TextChanges changes;
+  if (!model.charsmap.empty()) {
+    changes.take_charsmap(model.charsmap, name + ", precompiled_charsmap", true);
+  }
+  if (model.remove_spaces) {
+    changes.steps.push_back({.kind = format::TextStep::kShrink, .least = 2});
+    changes.steps.push_back({.kind = format::TextStep::kStrip, .sides = 1 | 2 | 4});
+  }
+  if (model.model_type == kWord) {  // whose tokens are looked up with spaces
+    changes.steps.push_back(
+        {.kind = format::TextStep::kReplace, .from = {kSpaceMarkCharacter}, .to = {' '}});
+  }
+  changes.apply(spec);
+  if (changes.steps.empty()) return;
+  for (TokenId id = 0; id < model.pieces.size(); ++id) {
+    if (model.pieces[id].type != PieceType::kUserDefined) continue;
+    const std::string& symbol = spec.tokens[id];
+    const bool is_kept = std::ranges::all_of(symbol, [&](char c) {
+      const auto byte = static_cast<uint8_t>(c);
+      return (byte >= ' ' && byte < 0x7F) || (byte >= 0x80 && model.charsmap.empty());
+    });
+    refuse_if(!is_kept || (model.remove_spaces && symbol.find("  ") != std::string::npos),
+              "{}: user-defined symbol {} is one that the normalizer would change: expected "
+              "printable ASCII, or the normalizer 'identity' and normalizer_spec."
+              "remove_extra_whitespaces false",
+              name, quote(symbol));
+    if (spec.specials.contains(id)) spec.specials[id] |= format::kNormalized;
+  }
+}
+
+// All pieces but control symbols are looked up. A user-defined symbol has a score by its length.
+void fill_whole_pieces(TokenizerSpec& spec, const SentencePieceModel& model) {
+  float least = std::numeric_limits<float>::max();
+  float most = std::numeric_limits<float>::min();  // as in SentencePiece: at least about 0
+  for (const SentencePiece& piece : model.pieces) {
+    if (piece.type != PieceType::kNormal) continue;
+    least = std::min(least, piece.score);
+    most = std::max(most, piece.score);
+  }
+  for (TokenId id = 0; id < model.pieces.size(); ++id) {
+    const SentencePiece& piece = model.pieces[id];
+    const bool is_user_defined = piece.type == PieceType::kUserDefined;
+    spec.scores.push_back(is_user_defined ? static_cast<float>(piece.text.size()) * most - 0.1
+                                          : static_cast<double>(piece.score));
+    if (piece.type != PieceType::kNormal && !is_user_defined) continue;
+    spec.specials.erase(id);
+    spec.whole_tokens.push_back(id);
+  }
+  spec.characters.clear();
+  if (model.model_type == kUnigram) {
+    spec.kind = format::TokenizerKind::kUnigram;
+    spec.unknown_score = static_cast<double>(least - 10.0f);
+  } else {  // words
+    spec.kind = format::TokenizerKind::kBytePairs;
+    spec.byte_tokens.assign(256, kNoToken);
+    spec.splits = {{kSpaceSplit, 0, SplitManner::kWithNext}};
   }
 }
 
@@ -273,15 +330,16 @@ TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file) {
 
   TokenizerSpec spec;
   spec.origin = file.string();
-  fill_sentence_pieces(spec, model.pieces, true);
+  fill_sentence_pieces(spec, model.pieces, true, model.model_type == kBpe);
   if (!model.byte_fallback) spec.byte_tokens.clear();
+  if (model.model_type == kUnigram || model.model_type == kWord) fill_whole_pieces(spec, model);
+  add_steps(spec, model, name);
   spec.unknown =
       spec.unknown_token == kNoToken ? format::Unknown::kRefuse : format::Unknown::kToken;
   spec.flags = format::kFuseUnknown;
-  if (model.dummy_prefix) {
-    spec.prefix = format::Prefix::kAlways;
-    spec.flags |= format::kDropFirstSpace;
-  }
+  if (model.model_type != kBpe) spec.flags |= format::kAsSentencePiece;
+  if (model.dummy_prefix) spec.prefix = format::Prefix::kAlways;
+  if (model.dummy_prefix || model.remove_spaces) spec.flags |= format::kDropFirstSpace;
   if (model.bos >= 0) {
     spec.bos = static_cast<TokenId>(model.bos);
     spec.flags |= format::kAddBos;

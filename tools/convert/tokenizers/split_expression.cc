@@ -169,11 +169,11 @@ constexpr size_t kStatesMax = 4096;
 constexpr uint32_t kDepthMax = 64;
 
 struct Node {
-  enum class Kind : uint8_t { kSet, kNextIs, kSequence, kChoice, kRepeat };
+  enum class Kind : uint8_t { kSet, kNextIs, kBehindIs, kSequence, kChoice, kRepeat };
   enum class Manner : uint8_t { kGreedy, kLazy, kPossessive };
   Kind kind = Kind::kSequence;
   CharacterSet set{};
-  bool at_end = false;
+  bool at_edge = false;
   std::vector<Node> parts{};
   uint32_t least = 0, most = 0;
   Manner manner = Manner::kGreedy;
@@ -185,6 +185,7 @@ bool may_be_empty(const Node& node) {
     case Kind::kSet:
       return false;
     case Kind::kNextIs:
+    case Kind::kBehindIs:
       return true;
     case Kind::kSequence:
       return std::ranges::all_of(node.parts, may_be_empty);
@@ -210,7 +211,7 @@ class Parser {
   [[noreturn]] void refuse(const std::string& found) const {
     throw InputError(
         "{}: the expression {} has {}, before byte {}: a table can express sets of characters, "
-        "groups, quantifiers, and look-ahead of one character",
+        "groups, quantifiers, look-ahead and look-behind of one character",
         place_, quote(text_), found, at_);
   }
 
@@ -303,9 +304,12 @@ class Parser {
     if (takes("(")) return group();
     if (takes("[")) return set_node(cased(bracket()));
     if (takes(".")) return set_node(CharacterSet('\n', '\n').inverse());
-    if (takes("$")) return {.kind = Kind::kNextIs, .set = CharacterSet('\n', '\n'), .at_end = true};
-    if (takes("\\z")) return {.kind = Kind::kNextIs, .at_end = true};
-    if (takes("^")) refuse("'^', which looks behind");
+    if (takes("$")) return {.kind = Kind::kNextIs, .set = one('\n'), .at_edge = true};
+    if (takes("^")) return {.kind = Kind::kBehindIs, .set = one('\n'), .at_edge = true};
+    if (takes("\\z")) return {.kind = Kind::kNextIs, .at_edge = true};
+    if (takes("\\A")) return {.kind = Kind::kBehindIs, .at_edge = true};
+    if (takes("\\b")) return word_border(true);
+    if (takes("\\B")) return word_border(false);
     if (takes("\\")) return set_node(cased(escape(kBareWord)));
     const uint32_t character = next_character();
     if (character == '*' || character == '+' || character == '?') refuse("nothing to repeat");
@@ -313,6 +317,20 @@ class Parser {
   }
 
   static Node set_node(CharacterSet set) { return {.kind = Kind::kSet, .set = std::move(set)}; }
+
+  // Returns the border between a word character and another one, or no such border.
+  Node word_border(bool is_border) const {
+    const CharacterSet word = *known_.find(kBareWord), other = word.inverse();
+    const auto between = [](const CharacterSet& behind, bool at_begin, const CharacterSet& next,
+                            bool at_end) {
+      return Node{.kind = Kind::kSequence,
+                  .parts = {{.kind = Kind::kBehindIs, .set = behind, .at_edge = at_begin},
+                            {.kind = Kind::kNextIs, .set = next, .at_edge = at_end}}};
+    };
+    return {.kind = Kind::kChoice,
+            .parts = {between(word, false, is_border ? other : word, is_border),
+                      between(other, true, is_border ? word : other, !is_border)}};
+  }
 
   // Returns what "(set)\1*" matches: a run of any one character of the set.
   Node run_of_one(const CharacterSet& set) {
@@ -334,15 +352,11 @@ class Parser {
     if (takes("?i:")) {
       ignores_case_ = true;
     } else if (takes("?=") || takes("?!")) {
-      const bool is_negative = text_[at_ - 1] == '!';
-      Node ahead = choice();
-      if (!takes(")")) refuse("no ')'");
-      if (ahead.kind != Kind::kSet) refuse("look-ahead of more than one set of characters");
-      return {.kind = Kind::kNextIs,
-              .set = is_negative ? ahead.set.inverse() : ahead.set,
-              .at_end = is_negative};
+      return look(Kind::kNextIs);
+    } else if (takes("?<=") || takes("?<!")) {
+      return look(Kind::kBehindIs);
     } else if (takes("?<")) {
-      refuse("'(?<': a look-behind or a name");
+      while (!takes(">")) (void)next_character();  // a name
     } else if (takes("?") && !takes(":")) {
       refuse(fmt::format("the group '(?{}'", text_.substr(at_, 1)));
     }
@@ -351,6 +365,18 @@ class Parser {
     ignores_case_ = ignored_case;
     if (is_first && inside.kind == Kind::kSet && takes("\\1*")) return run_of_one(inside.set);
     return inside;
+  }
+
+  // Reads what is looked at, after its '=' or '!'.
+  Node look(Kind kind) {
+    const bool is_negative = text_[at_ - 1] == '!';
+    const Node seen = choice();
+    if (!takes(")")) refuse("no ')'");
+    if (seen.kind != Kind::kSet) {
+      refuse("look-ahead or look-behind of more than one set of characters");
+    }
+    return {
+        .kind = kind, .set = is_negative ? seen.set.inverse() : seen.set, .at_edge = is_negative};
   }
 
   // Adds the other cases of ASCII letters. Of other letters the set must have all or none.
@@ -501,7 +527,9 @@ class Builder {
       case Kind::kSet:
         return add({SplitState::Kind::kSet, add_set(node.set), false, next});
       case Kind::kNextIs:
-        return add({SplitState::Kind::kNextIs, add_set(node.set), node.at_end, next});
+        return add({SplitState::Kind::kNextIs, add_set(node.set), node.at_edge, next});
+      case Kind::kBehindIs:
+        return add({SplitState::Kind::kBehindIs, add_set(node.set), node.at_edge, next});
       case Kind::kSequence:
         for (size_t i = node.parts.size(); i > 0; --i) next = build(node.parts[i - 1], next);
         return next;
@@ -553,10 +581,12 @@ class Builder {
       open.pop_back();
       if (!seen.insert(at).second) continue;
       const SplitState& state = automaton_.states[at];
+      const auto is_repeated = [&] { return !(sets_[state.set] & repeated).ranges().empty(); };
       if (state.kind == SplitState::Kind::kBranch) {
         open.insert(open.end(), {state.next, state.other});
-      } else if (state.kind != SplitState::Kind::kMatch &&
-                 !(sets_[state.set] & repeated).ranges().empty()) {
+      } else if (state.kind == SplitState::Kind::kBehindIs) {
+        if (is_repeated()) open.push_back(state.next);
+      } else if (state.kind != SplitState::Kind::kMatch && is_repeated()) {
         parser_.refuse("a possessive quantifier, and after it what it may repeat");
       }
     }
@@ -568,14 +598,29 @@ class Builder {
   std::vector<std::pair<uint32_t, uint32_t>> possessives_;  // set, state after it
 };
 
+// Whether the node is a set, once or more.
+bool is_run_of_set(const Node& node) {
+  return node.kind == Kind::kRepeat && node.parts[0].kind == Kind::kSet && node.least == 1 &&
+         node.most == kNoLimit && node.manner != Node::Manner::kLazy;
+}
+
 }  // namespace
+
+std::optional<SetExpression> parse_set(const std::string& expression, const std::string& place) {
+  CharacterSets known({}, {});
+  const Node root = Parser(expression, known, place).parse();
+  if (root.kind == Kind::kSet) return SetExpression{root.set, false};
+  if (is_run_of_set(root)) return SetExpression{root.parts[0].set, true};
+  return std::nullopt;
+}
 
 SplitAutomaton parse_split(const SplitStep& step, CharacterSets& known,
                            std::vector<CharacterSet>& sets, const std::string& place) {
   Parser parser(step.expression, known, place);
   Node root = parser.parse();
   if (may_be_empty(root)) parser.refuse("a match of no characters");
-  if (step.manner != SplitManner::kAlone && root.kind != Kind::kSet) {
+  const bool is_run = is_run_of_set(root);
+  if (step.manner != SplitManner::kAlone && root.kind != Kind::kSet && !is_run) {
     parser.refuse("several characters, to be joined with what is beside them");
   }
   const auto repeated = [](const CharacterSet& set, uint32_t least) {
@@ -584,10 +629,11 @@ SplitAutomaton parse_split(const SplitStep& step, CharacterSets& known,
     return some;
   };
   const Node one = root;
-  if (step.manner == SplitManner::kRuns) root = repeated(one.set, 1);
+  const CharacterSet others = (is_run ? one.parts[0] : one).set.inverse();
+  if (step.manner == SplitManner::kRuns) root = repeated(others.inverse(), 1);
   if (step.manner == SplitManner::kWithNext || step.manner == SplitManner::kWithPrevious) {
     const bool is_next = step.manner == SplitManner::kWithNext;
-    root = {.kind = Kind::kSequence, .parts = {one, repeated(one.set.inverse(), 0)}};
+    root = {.kind = Kind::kSequence, .parts = {one, repeated(others, 0)}};
     if (!is_next) std::swap(root.parts[0], root.parts[1]);
   }
   return Builder(sets, parser).build(root);

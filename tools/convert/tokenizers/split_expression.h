@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,12 +53,12 @@ class CharacterSets {
 };
 
 struct SplitState {
-  enum class Kind : uint8_t { kSet, kNextIs, kBranch, kMatch };
+  enum class Kind : uint8_t { kSet, kNextIs, kBehindIs, kBranch, kMatch };
   Kind kind = Kind::kMatch;
-  uint32_t set = 0;     // kSet reads one of its characters; kNextIs needs one next
-  bool at_end = false;  // kNextIs: the end of the text will do, too
-  uint32_t next = 0;    // the preferred one of kBranch
-  uint32_t other = 0;   // kBranch
+  uint32_t set = 0;      // kSet reads one of its characters; the others need one beside them
+  bool at_edge = false;  // kNextIs: the end of the text will do, too; kBehindIs: its start
+  uint32_t next = 0;     // the preferred one of kBranch
+  uint32_t other = 0;    // kBranch
 };
 
 struct SplitAutomaton {
@@ -66,10 +67,18 @@ struct SplitAutomaton {
 };
 
 // Appends the sets of the automaton to `sets`. Throws InputError that begins with `place`, quotes
-// the expression and names what a table cannot express: lookbehind, back references, look-ahead of
-// several characters, possessive quantifiers that differ from greedy ones, and matches of no
+// the expression and names what a table cannot express: back references, look-ahead and lookbehind
+// of several characters, possessive quantifiers that differ from greedy ones, and matches of no
 // characters.
 SplitAutomaton parse_split(const SplitStep& step, CharacterSets& known,
                            std::vector<CharacterSet>& sets, const std::string& place);
+
+// A set of characters, such as "[0-9]", or a run of them, "[0-9]+".
+struct SetExpression {
+  CharacterSet set;
+  bool is_run = false;
+};
+// Returns nothing for other expressions. Throws InputError as above.
+std::optional<SetExpression> parse_set(const std::string& expression, const std::string& place);
 
 }  // namespace arenite::convert

@@ -4,6 +4,7 @@
 #include "convert/tokenizers/split_tables.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -62,16 +63,20 @@ Classes classify(const std::vector<CharacterSet>& sets) {
 
 class Determinizer {
  public:
-  Determinizer(const SplitAutomaton& automaton, const Classes& classes)
-      : automaton_(automaton), classes_(classes) {}
+  // `place` begins messages.
+  Determinizer(const SplitAutomaton& automaton, const Classes& classes, const std::string& place)
+      : automaton_(automaton), classes_(classes), place_(place) {}
 
-  // Throws InputError that begins with `place`.
-  Table run(const std::string& place) {
+  // Throws InputError that begins with `place`. Sets `starts` to the state that a search begins in,
+  // by the column of the character before.
+  Table run(const std::string& place, Row& starts) {
     id_of({});
-    start_again();
-    Threads first;
-    add(automaton_.start, first);
-    id_of(first);
+    for (uint32_t before = 0; before < classes_.count; ++before) {
+      Threads first;
+      start_again();
+      add(automaton_.start, before, first);
+      starts.push_back(id_of(first));
+    }
     Table table;
     for (size_t i = 0; i < lists_.size(); ++i) {
       refuse_if(
@@ -98,14 +103,21 @@ class Determinizer {
 
   void start_again() { seen_.assign(automaton_.states.size(), false); }
 
-  // Adds the states that are reached without reading, up to look-ahead.
-  void add(uint32_t at, Threads& threads) {
+  // Adds the states that are reached without reading, up to look-ahead, after a character of the
+  // column `before`; 0: at the start of the text.
+  void add(uint32_t at, uint32_t before, Threads& threads) {
     if (seen_[at]) return;
     seen_[at] = true;
     const SplitState& state = automaton_.states[at];
+    if (state.kind == SplitState::Kind::kBehindIs) {
+      if (before == 0 ? state.at_edge : classes_.members[state.set][before]) {
+        add(state.next, before, threads);
+      }
+      return;
+    }
     if (state.kind != SplitState::Kind::kBranch) return threads.push_back(at);
-    add(state.next, threads);
-    add(state.other, threads);
+    add(state.next, before, threads);
+    add(state.other, before, threads);
   }
 
   // Adds the sets that hold the character of `column` to `reading`. Returns false at a match, which
@@ -119,8 +131,11 @@ class Determinizer {
       case SplitState::Kind::kBranch:
         return resolve(state.next, column, seen, reading) &&
                resolve(state.other, column, seen, reading);
+      case SplitState::Kind::kBehindIs:
+        throw InputError("{}: look-behind follows look-ahead: expected them the other way round",
+                         place_);
       case SplitState::Kind::kNextIs:
-        if (column == 0 ? !state.at_end : !classes_.members[state.set][column]) return true;
+        if (column == 0 ? !state.at_edge : !classes_.members[state.set][column]) return true;
         return resolve(state.next, column, seen, reading);
       case SplitState::Kind::kSet:
         if (column != 0 && classes_.members[state.set][column]) reading.push_back(state.next);
@@ -135,19 +150,20 @@ class Determinizer {
         threads, [&](uint32_t at) { return resolve(at, column, seen, reading); });
     start_again();
     Threads next;
-    for (const uint32_t at : reading) add(at, next);
+    for (const uint32_t at : reading) add(at, column, next);
     return id_of(next) << 1 | (is_match ? 1 : 0);
   }
 
   const SplitAutomaton& automaton_;
   const Classes& classes_;
+  const std::string& place_;
   std::map<Threads, uint32_t> ids_;
   std::vector<Threads> lists_;
   std::vector<bool> seen_;
 };
 
-// Merges states that all texts lead to the same matches.
-Table minimize(const Table& table) {
+// Merges states that all texts lead to the same matches. Renumbers `starts` as well.
+Table minimize(const Table& table, Row& starts) {
   std::vector<uint32_t> blocks(table.size());
   for (size_t count = 1;;) {
     std::map<std::pair<uint32_t, Row>, uint32_t> known;
@@ -169,6 +185,7 @@ Table minimize(const Table& table) {
     merged.push_back(table[i]);
     for (uint32_t& entry : merged.back()) entry = blocks[entry >> 1] << 1 | (entry & 1);
   }
+  for (uint32_t& start : starts) start = blocks[start];
   return merged;
 }
 
@@ -195,14 +212,14 @@ bool fails_as_one(const Table& table) {
 // Proves that searches take linear time: that at most kOpenMax searches read on over one character
 // after their last match, for any text. A configuration is the state of the current search and
 // those of earlier ones that will find no further match; each match may turn out to be the last
-// one.
+// one. A configuration also has the state in which a search would begin here.
 class OverreadCheck {
  public:
-  OverreadCheck(const Table& table, bool skips_failures)
-      : table_(table), skips_failures_(skips_failures) {}
+  OverreadCheck(const Table& table, bool looks_behind, bool skips_failures)
+      : table_(table), looks_behind_(looks_behind), skips_failures_(skips_failures) {}
 
   bool is_linear() {
-    reach(kStart, Found::kUnread, {});
+    reach(start_after(0), Found::kUnread, {}, start_after(0));
     while (!open_.empty() && is_linear_ && seen_.size() < kConfigurationsMax) {
       const Configuration from = open_.back();
       open_.pop_back();
@@ -216,11 +233,16 @@ class OverreadCheck {
   static constexpr size_t kConfigurationsMax = 100000;
   using States = std::multiset<uint32_t>;
   enum class Found : uint8_t { kUnread, kNothing, kMatch };
-  using Configuration = std::tuple<uint32_t, Found, States>;
+  using Configuration = std::tuple<uint32_t, Found, States, uint32_t>;
 
-  void reach(uint32_t state, Found so_far, const States& ended) {
+  // Returns the state of a search that begins after a character of the column. State 0 fails.
+  uint32_t start_after(uint32_t column) const {
+    return looks_behind_ ? table_[0][column] >> 1 : kStart;
+  }
+
+  void reach(uint32_t state, Found so_far, const States& ended, uint32_t start) {
     is_linear_ = is_linear_ && ended.size() <= kOpenMax;
-    const Configuration found = {state, so_far, ended};
+    const Configuration found = {state, so_far, ended, start};
     if (seen_.insert(found).second) open_.push_back(found);
   }
 
@@ -231,24 +253,26 @@ class OverreadCheck {
       if ((entry & 1) != 0) return;  // a further match
       if (entry >> 1 != 0) ended.insert(entry >> 1);
     }
-    read(std::get<0>(from), std::get<1>(from), ended, column);
+    read(std::get<0>(from), std::get<1>(from), ended, std::get<3>(from), column);
   }
 
-  void read(uint32_t state, Found so_far, const States& ended, uint32_t column) {
-    const uint32_t entry = table_[state][column], next = entry >> 1;
+  void read(uint32_t state, Found so_far, const States& ended, uint32_t start, uint32_t column) {
+    const uint32_t entry = state == 0 ? 0 : table_[state][column], next = entry >> 1;
+    const uint32_t later = start_after(column);
     const bool is_match = (entry & 1) != 0, is_unread = so_far == Found::kUnread;
     const bool is_found = is_match || so_far == Found::kMatch;
-    if (next != 0) reach(next, is_found ? Found::kMatch : Found::kNothing, ended);
+    if (next != 0) reach(next, is_found ? Found::kMatch : Found::kNothing, ended, later);
     States with_this = ended;
     if (next != 0) with_this.insert(next);
     if (is_match || (skips_failures_ && !is_found && !is_unread && next == 0)) {
-      read(kStart, Found::kUnread, with_this, column);
+      read(start, Found::kUnread, with_this, start, column);
     } else if (is_unread && (!skips_failures_ || next == 0)) {
-      reach(kStart, Found::kUnread, with_this);  // the character is part of a gap
+      reach(later, Found::kUnread, with_this, later);  // the character is part of a gap
     }
   }
 
   const Table& table_;
+  const bool looks_behind_;
   const bool skips_failures_;
   std::set<Configuration> seen_;
   std::vector<Configuration> open_;
@@ -313,11 +337,18 @@ void compile_splits(TokenizerSpec& spec) {
   }
   Classes classes = classify(sets);
   std::vector<Table> tables;
+  std::vector<Row> starts(automata.size());
   for (size_t i = 0; i < automata.size(); ++i) {
     const std::string what =
         fmt::format("{}: the expression {}", place, quote(spec.splits[i].expression));
-    tables.push_back(minimize(Determinizer(automata[i], classes).run(what)));
+    const Table table = Determinizer(automata[i], classes, what).run(what, starts[i]);
+    tables.push_back(minimize(table, starts[i]));
     refuse_if(tables.back().size() < 2, "{} matches no text", what);
+    const bool looks_behind =
+        std::ranges::adjacent_find(starts[i], std::not_equal_to()) != starts[i].end();
+    if (!looks_behind) continue;
+    spec.splits[i].flags |= format::kLooksBehind;
+    std::ranges::transform(starts[i], tables[i][0].begin(), [](uint32_t to) { return to << 1; });
   }
   const std::vector<uint32_t> merged = merge_columns(tables, classes.count);
   spec.columns = column_list(classes, merged);
@@ -329,8 +360,9 @@ void compile_splits(TokenizerSpec& spec) {
               "expected at most {} and {}",
               place, quote(spec.splits[i].expression), bytes, classes.count, kTableBytesMax,
               1u << format::kColumnBits);
-    const bool skips_failures = fails_as_one(tables[i]);
-    refuse_if(!OverreadCheck(tables[i], skips_failures).is_linear(),
+    const bool looks_behind = (spec.splits[i].flags & format::kLooksBehind) != 0;
+    const bool skips_failures = !looks_behind && fails_as_one(tables[i]);
+    refuse_if(!OverreadCheck(tables[i], looks_behind, skips_failures).is_linear(),
               "{}: the expression {} may read a text many times: expected one whose matches end "
               "near where they are found",
               place, quote(spec.splits[i].expression));

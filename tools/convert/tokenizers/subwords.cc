@@ -239,16 +239,17 @@ int piece_byte(std::string_view token) {
   return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-void add_character(TokenizerSpec& spec, std::string_view written, TokenId token) {
+void add_character(TokenizerSpec& spec, std::string_view written, TokenId token,
+                   bool marks_spaces) {
   if (written.empty()) return;
   const CodePoint code_point = decode_utf8(written);
   if (code_point.value == kInvalidCodePoint || code_point.bytes != written.size()) return;
   spec.characters[code_point.value] = token;
-  if (written == kSpaceMark) spec.characters[' '] = token;
+  if (marks_spaces && written == kSpaceMark) spec.characters[' '] = token;
 }
 
 void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces,
-                          bool escaped) {
+                          bool escaped, bool merges) {
   spec.kind = format::TokenizerKind::kSentencePieces;
   const std::string name = quote(spec.origin);
   std::unordered_set<std::string_view> seen;
@@ -287,7 +288,7 @@ void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>&
     const bool is_name = piece.type == PieceType::kUnknown || piece.type == PieceType::kControl;
     spec.tokens.push_back(is_name ? piece.text : bytes);
   }
-  add_all_pairs(spec, pieces);
+  if (merges) add_all_pairs(spec, pieces);
 }
 
 PieceSearch::PieceSearch(std::vector<std::string_view> texts, TextEdge edge)

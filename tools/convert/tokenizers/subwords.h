@@ -72,15 +72,17 @@ std::string piece_bytes(std::string_view token);
 // Returns the byte of a piece such as "<0x0A>"; -1 for others.
 int piece_byte(std::string_view token);
 
-// Maps a single character to `token`. A space is written as U+2581, and texts may contain either.
-void add_character(TokenizerSpec& spec, std::string_view written, TokenId token);
+// Maps a single character to `token`. With `marks_spaces` a space is written as U+2581, and texts
+// may contain either.
+void add_character(TokenizerSpec& spec, std::string_view written, TokenId token,
+                   bool marks_spaces = true);
 
 // Fills in tokens, characters, bytes, special tokens and merges from pieces, whose ids are their
 // indices. Merging by score equals merging by rank: a pair that results in a piece has the rank of
-// the piece's score. `escaped`: pieces write spaces as U+2581. Throws InputError for an unsupported
-// type of piece, or a score that is NaN.
+// the piece's score. `escaped`: pieces write spaces as U+2581. `merges`: false leaves merges out.
+// Throws InputError for an unsupported type of piece, or a score that is NaN.
 void fill_sentence_pieces(TokenizerSpec& spec, const std::vector<SentencePiece>& pieces,
-                          bool escaped);
+                          bool escaped, bool merges = true);
 
 enum class TextEdge : uint8_t { kBegin, kEnd };
 

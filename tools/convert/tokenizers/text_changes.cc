@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "convert/files/error.h"
+#include "convert/tokenizers/split_expression.h"
 #include "convert/tokenizers/unicode_library.h"
 #include "core/utf8.h"
 
@@ -145,9 +146,11 @@ void TextChanges::take(const HfObject& step) {
     steps.push_back(drop_accents(is_decomposed, is_compatible_));
   } else if (type == "Prepend") {
     step.expect_only({"type", "prepend"});
-    const std::vector<uint32_t> prefix = code_points(step.text("prepend"));
-    if (prefix.size() != 1) step.refuse("prepend", "one character");
-    steps.push_back({.kind = TextStep::kPrepend, .becomes = prefix[0]});
+    std::vector<uint32_t> prefix = code_points(step.text("prepend"));
+    std::ranges::reverse(prefix);  // each goes before the ones after it
+    for (const uint32_t character : prefix) {
+      steps.push_back({.kind = TextStep::kPrepend, .becomes = character});
+    }
   } else if (type == "Strip") {
     step.expect_only({"type", "strip_left", "strip_right"});
     const uint32_t sides =
@@ -157,7 +160,8 @@ void TextChanges::take(const HfObject& step) {
     step.expect_only({"type", "precompiled_charsmap"});
     if (!charsmap_.empty()) step.refuse("type", "one step of this type; this is the second");
     const char* const field = "precompiled_charsmap";
-    take_charsmap(decode_base64(step, field), fmt::format("{}, {}", step.file_name(), field));
+    take_charsmap(decode_base64(step, field), fmt::format("{}, {}", step.file_name(), field),
+                  false);
   } else {
     step.refuse("type",
                 "a supported step: NFC, NFD, NFKC, NFKD, StripAccents, Lowercase, Replace, "
@@ -207,17 +211,51 @@ void TextChanges::take_replace(const HfObject& step) {
     if (content.size() != 1) step.refuse("content", "one character");
     if (known.least > 0) {
       steps.push_back({.kind = TextStep::kShrink,
-                       .all_spaces = known.all_spaces,
+                       .of = known.all_spaces ? 1u : 0u,
                        .least = known.least,
                        .becomes = content[0]});
     }
     if (!known.controls.empty()) steps.push_back(fold_controls(known.controls, content[0]));
     return;
   }
-  step.refuse("pattern", "a String, or a Regex for white space such as \" {2,}\" or \"\\s+\"");
+  const std::string place = fmt::format("{}, normalizer", step.file_name());
+  const std::optional<SetExpression> set = parse_set(pattern.text("Regex"), place);
+  size_t characters = 0;
+  if (set) {
+    for (const auto& [first, last] : set->set.ranges()) characters += last - first + 1;
+  }
+  // kShrink has other meanings for U+0000 and U+0001.
+  const bool is_run_of_two = set && set->is_run && characters <= 2;
+  if (characters == 0 || (is_run_of_two && set->set.ranges().back().second < 2) ||
+      (characters > format::kFoldsMax / 2 && !content.empty())) {
+    step.refuse("pattern",
+                "a String, or a Regex for white space such as \" {2,}\", for a small set of "
+                "characters, or for a run of them");
+  }
+  replace_set(set->set, set->is_run, content);
 }
 
-void TextChanges::take_charsmap(std::string_view charsmap, const std::string& place) {
+// A run becomes one character of its set, and that character the content:
+//   "[0-9]+" to "N":  "1234"  ->  "9999"  ->  "9"  ->  "N"
+void TextChanges::replace_set(const CharacterSet& set, bool is_run,
+                              const std::vector<uint32_t>& content) {
+  const uint32_t one = set.ranges().back().second;
+  TextChange drop = {.kind = TextStep::kDrop};
+  TextChange fold = {.kind = TextStep::kFold};
+  for (const auto& [first, last] : set.ranges()) {
+    drop.from.insert(drop.from.end(), {first, last});
+    if (content.empty()) continue;
+    for (uint32_t c = first; c <= last; ++c) fold.folds[c] = is_run ? std::vector{one} : content;
+  }
+  if (content.empty()) return steps.push_back(std::move(drop));
+  steps.push_back(std::move(fold));
+  if (!is_run) return;
+  steps.push_back({.kind = TextStep::kShrink, .of = one, .least = 1, .becomes = one});
+  steps.push_back({.kind = TextStep::kReplace, .from = {one}, .to = content});
+}
+
+void TextChanges::take_charsmap(std::string_view charsmap, const std::string& place,
+                                bool maps_longest) {
   uint32_t array_bytes = 0;
   refuse_if(charsmap.size() < sizeof array_bytes, "{} is truncated", place);
   std::memcpy(&array_bytes, charsmap.data(), sizeof array_bytes);
@@ -232,7 +270,7 @@ void TextChanges::take_charsmap(std::string_view charsmap, const std::string& pl
   charsmap_[0] = array_bytes / 4;
   charsmap_[1] = static_cast<uint32_t>(text_bytes);
   std::memcpy(&charsmap_[2], charsmap.data(), charsmap.size());
-  steps.push_back({.kind = TextStep::kCharsmap});
+  steps.push_back({.kind = TextStep::kCharsmap, .maps_longest = maps_longest});
 }
 
 // Normal form C keeps white space, except for two kinds of spaces.
@@ -247,7 +285,10 @@ bool TextChanges::keep_normal_form() const {
 void TextChanges::apply(TokenizerSpec& spec) const {
   spec.changes = steps;
   spec.charsmap = charsmap_;
-  if (!charsmap_.empty()) spec.graphemes = grapheme_ranges();
+  const auto maps_graphemes = [](const TextChange& change) {
+    return change.kind == TextStep::kCharsmap && !change.maps_longest;
+  };
+  if (std::ranges::any_of(steps, maps_graphemes)) spec.graphemes = grapheme_ranges();
 }
 
 }  // namespace arenite::convert

@@ -13,6 +13,8 @@
 
 namespace arenite::convert {
 
+class CharacterSet;
+
 std::vector<uint32_t> code_points(std::string_view text);
 
 // Reads a BertNormalizer.
@@ -23,8 +25,9 @@ class TextChanges {
   // Adds a step. Throws InputError that names an unknown or unsupported step.
   void take(const HfObject& step);
   // Adds the map that SentencePiece compiles from its rules, as stored in its model file. Throws
-  // InputError that begins with `place` if the map is damaged.
-  void take_charsmap(std::string_view charsmap, const std::string& place);
+  // InputError that begins with `place` if the map is damaged. `maps_longest`: as SentencePiece,
+  // not as Hugging Face's library.
+  void take_charsmap(std::string_view charsmap, const std::string& place, bool maps_longest);
 
   // Whether the steps so far preserve normalization form C.
   bool keep_normal_form() const;
@@ -34,6 +37,7 @@ class TextChanges {
 
  private:
   void take_replace(const HfObject& step);
+  void replace_set(const CharacterSet& set, bool is_run, const std::vector<uint32_t>& content);
   void take_bert(const HfObject& step);
 
   std::vector<uint32_t> charsmap_;

@@ -152,10 +152,10 @@ std::vector<uint32_t> step_list(const TokenizerSpec& spec, FoldTable& table) {
         break;
       }
       case format::TextStep::kCharsmap:
-        add(0, 0, 0);
+        add(change.maps_longest, 0, 0);
         break;
       case format::TextStep::kShrink:
-        add(change.all_spaces, change.least, change.becomes);
+        add(change.of, change.least, change.becomes);
         break;
       case format::TextStep::kStrip:
         add(change.sides, 0, 0);
@@ -317,7 +317,8 @@ void note_unknown(TokenizerSpec& spec) {
 bool has_later_lists(const format::TokenizerView& view) {
   return view.kind == format::TokenizerKind::kUnigram || view.has(format::kWordsAreParts) ||
          view.byte_tokens.size() > 256 || !view.before.empty() || !view.after.empty() ||
-         !view.steps.empty() || view.flags >= format::kDropRepeats || text::has_parts(view) ||
+         !view.steps.empty() || view.flags >= format::kDropRepeats ||
+         text::has_step(view, format::kPartsFollow) || text::has_step(view, format::kLooksBehind) ||
          (view.kind == format::TokenizerKind::kWordPiece && !view.splits.empty());
 }
 

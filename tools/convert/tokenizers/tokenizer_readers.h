@@ -112,9 +112,9 @@ TokenizerSpec read_hf_tokenizer_json(const std::filesystem::path& file);
 // truncated file, and for byte tokens that are misplaced or incomplete.
 TokenizerSpec read_llama2c_tokenizer(const std::filesystem::path& file);
 
-// Reads a SentencePiece model of type BPE, with or without byte fallback. Texts get the begin
-// token, as in the programs that train with such files. Throws InputError that names other types
-// (unigram, word, char) and unsupported normalizations.
+// Reads a SentencePiece model of any type (unigram, BPE, word, char), with or without byte
+// fallback. Texts get the begin token, as in the programs that train with such files. Throws
+// InputError that names unsupported settings.
 TokenizerSpec read_sentencepiece_model(const std::filesystem::path& file);
 
 // Reads a byte-level tokenizer from `vocab.json` and the `merges.txt` next to it: GPT-2's, or Qwen

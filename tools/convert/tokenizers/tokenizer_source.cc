@@ -32,6 +32,25 @@ TokenizerSpec read_json_tokenizer(const fs::path& file) {
   return spec;
 }
 
+// Some classes give the file's pieces other ids, or change texts before; T5's end each text.
+void apply_class(TokenizerSpec& spec, const fs::path& folder) {
+  constexpr std::string_view kOthers[] = {
+      "Albert",      "Barthez",     "Camembert", "LayoutXLM",  "M2M100",  "MBart",
+      "MLuke",       "Marian",      "Nllb",      "PLBart",     "Pegasus", "RemBert",
+      "SeamlessM4T", "Speech2Text", "XGLM",      "XLMRoberta", "XLNet"};
+  const HfObject config(folder / "tokenizer_config.json", true);
+  if (!config.has("tokenizer_class")) return;
+  const std::string name = config.text("tokenizer_class");
+  if (std::ranges::any_of(kOthers, [&](auto other) { return name.starts_with(other); })) {
+    config.refuse(
+        "tokenizer_class",
+        "one that takes texts and ids as the file says; for others save a tokenizer.json");
+  }
+  if ((name.starts_with("T5") || name.starts_with("MT5")) && !spec.ends.empty()) {
+    spec.flags = (spec.flags & ~uint32_t{format::kAddBos}) | format::kAddEnd;
+  }
+}
+
 // Reads the first of the files that exists in the folder.
 std::optional<TokenizerSpec> find_among(const fs::path& folder,
                                         std::span<const char* const> names) {
@@ -110,6 +129,7 @@ TokenizerSpec read_tokenizer(const fs::path& file) {
   if (first == 0x80 && second >= 2 && second <= 5) return read_character_pickle(file);
   if (first == 0x0A && second != 0) {  // the first field of a message: a piece, not empty
     TokenizerSpec spec = read_sentencepiece_model(file);
+    apply_class(spec, file.parent_path());
     apply_hf_config(spec, file.parent_path(), AroundText::kConfigsSay);
     return spec;
   }

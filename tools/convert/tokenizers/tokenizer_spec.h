@@ -76,10 +76,11 @@ struct TextChange {
   format::TextStep kind = format::TextStep::kFold;
   std::map<uint32_t, std::vector<uint32_t>> folds{};  // kFold: replacement of each character
   bool decomposes_hangul = false;                     // ... and Hangul syllables become jamo
-  bool all_spaces = false;                            // kShrink: all white space, not only U+0020
-  uint32_t least = 1;                                 // ... in runs of at least this many
+  bool maps_longest = false;                          // kCharsmap: as SentencePiece
+  uint32_t of = 0;     // kShrink: 0 U+0020, 1 all white space, or this
+  uint32_t least = 1;  // ... in runs of at least this many
   uint32_t becomes = ' ';
-  uint32_t sides = 0;                  // kStrip: 1 front, 2 end
+  uint32_t sides = 0;                  // kStrip: 1 front, 2 end, 4 only U+0020
   std::vector<uint32_t> from{}, to{};  // kReplace; kDrop has ranges in `from`
 };
 

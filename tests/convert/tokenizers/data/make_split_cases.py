@@ -83,6 +83,9 @@ STEPS = {
     "removed": [split(r"\s+", "removed"), p.Split(".*", "removed"), byte_level()],
     "contiguous": [split(r"[\d\W]", "contiguous"), byte_level()],
     "lazy": [split(r"[d-f]{2,3}?|\d{2}x??|ab??c|\h{4,}"), byte_level()],
+    "behind": [split(r"(?<=\d)\p{L}+|(?<!\S)\d+|^[ab]|\A\s"), split(r"\b\w+\b|\B\W"), byte_level()],
+    "runs": [split(r"\s+", "merged_with_previous"), split(r"\d+", "merged_with_next"),
+             p.FixedLength(7), byte_level()],
     "ahead": [split(r"\d+(?=[!.])"), split(r"[A-Z](?![a-z])"), byte_level()],
 }
 

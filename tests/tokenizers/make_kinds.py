@@ -121,8 +121,8 @@ def write_kind(folder, name, tokenizer, count):
 
 
 def cases_of_pieces(name, model, count):
-    """SentencePiece writes its own text for unknown pieces, and drops all spaces that tokens begin a
-    text with, where the runtime drops one: such texts are not decoded."""
+    """SentencePiece writes its own text for unknown pieces, and drops all spaces that begin a text,
+    where the runtime drops one: such texts are not decoded."""
     library = kinds.sentencepiece.SentencePieceProcessor(model_proto=model)
     r = random.Random(name)
     texts = LINES + [text(r, []) for _ in range(count - len(LINES))]

@@ -25,9 +25,9 @@ inline constexpr StackBound kStackBounds[] = {
     {"arm64", 3584},
     {"arm32", 3072},
     {"riscv64", 3584},
-    {"cortex-m", 2368},
+    {"cortex-m", 2432},
     // Float operations are function calls here, and a Cortex-M0+ saves more registers.
-    {"cortex-m without an FPU", 2560},
+    {"cortex-m without an FPU", 2624},
 };
 
 constexpr const StackBound& stack_bound_here() {

@@ -214,9 +214,13 @@ convert::NpyArray array_of(const std::filesystem::path& file, std::vector<float>
                                std::move(turned));
 }
 
+struct Samples {
+  std::vector<float> values;
+  uint32_t rate = 0;
+};
+
 // Reads the samples of a file at the model's rate, normalized where it takes them so.
-std::vector<float> read_samples(const std::filesystem::path& file, const Model& model,
-                                uint32_t input) {
+Samples read_samples(const std::filesystem::path& file, const Model& model, uint32_t input) {
   const std::string name = convert::quote(file.string());
   const uint32_t rate = rate_of(name, model, input);
   const convert::FileMap map(file);
@@ -228,17 +232,16 @@ std::vector<float> read_samples(const std::filesystem::path& file, const Model& 
         "does",
         name, sound.rate, rate, name, rate);
   }
-  std::vector<float> samples = samples_of(sound);
-  if (convert::sample_input(model.file()).is_normalized) normalize(samples);
+  Samples samples = {samples_of(sound), rate};
+  if (convert::sample_input(model.file()).is_normalized) normalize(samples.values);
   return samples;
 }
 
 }  // namespace
 
 SoundFeatures read_whole_sound(const std::filesystem::path& file, const Model& model) {
-  std::vector<float> samples = read_samples(file, model, 0);
+  auto [samples, rate] = read_samples(file, model, 0);
   const SoundNumbers* const numbers = ModelAccess::reader(model).sound().numbers;
-  const uint32_t rate = rate_of(file.string(), model, 0);
   const uint32_t hop = numbers == nullptr ? 1 : numbers->hop * frames_per_token(model, *numbers);
   SoundFeatures sound;
   sound.width = ModelAccess::reader(model).slot(ModelAccess::reader(model).input_slot()).width;
@@ -255,12 +258,12 @@ SoundFeatures read_whole_sound(const std::filesystem::path& file, const Model& m
 
 convert::NpyArray read_sound(const std::filesystem::path& file, const Model& model,
                              uint32_t input) {
-  std::vector<float> samples = read_samples(file, model, input);
+  auto [samples, rate] = read_samples(file, model, input);
   const size_t given = samples.size();
   const size_t whole = fit_to_model(model, input, samples);
   if (whole != given) {
-    const uint32_t rate = rate_of(file.string(), model, input);
-    const auto seconds = [&](size_t count) { return static_cast<double>(count) / rate; };
+    const double per_second = rate;
+    const auto seconds = [&](size_t count) { return static_cast<double>(count) / per_second; };
     print_error("{}: {:.2f} s of sound, {} to {:.2f} s, which the model takes\n",
                 convert::quote(file.string()), seconds(given),
                 whole < given ? "cut off" : "with silence after it", seconds(whole));
